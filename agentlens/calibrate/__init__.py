@@ -1,0 +1,1 @@
+"""Calibration: labels, splits, sweep, certificate, limits, profile."""

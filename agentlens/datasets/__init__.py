@@ -1,0 +1,1 @@
+"""Seeded generators that return data and truth."""

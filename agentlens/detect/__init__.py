@@ -1,0 +1,1 @@
+"""Detectors: pure functions from lazy frames to lazy frames."""

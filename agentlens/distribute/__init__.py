@@ -1,0 +1,1 @@
+"""Adapters to an engine for more than one machine."""

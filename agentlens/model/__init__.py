@@ -1,0 +1,1 @@
+"""The tables: one file each, with their columns, types and closed vocabularies."""

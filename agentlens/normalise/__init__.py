@@ -1,0 +1,1 @@
+"""Signatures, fingerprints, digests, versions: the floor where content ends."""

@@ -1,0 +1,1 @@
+"""Readers of trace exports: one format a file."""
