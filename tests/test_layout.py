@@ -66,7 +66,9 @@ def floor(path: Path) -> str:
     return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if floor(p) in BELOW], ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if floor(p) in BELOW], ids=lambda p: str(p.relative_to(PACKAGE))
+)
 def test_a_floor_stands_only_on_the_floors_below_it(path: Path) -> None:
     """No module imports from its own level's neighbours or from above."""
     here = floor(path)
@@ -91,7 +93,11 @@ def test_heavy_libraries_stay_on_their_floor(path: Path) -> None:
 
 def tracked(pattern: str) -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", pattern], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "-co", "--exclude-standard", pattern],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -121,7 +127,13 @@ def test_the_shared_folder_is_named_only_where_it_may_be() -> None:
     """Users do not have the folder of public exports, so nothing shipped depends on it."""
     for path in tracked("*"):
         top = path.relative_to(ROOT).parts[0]
-        if top in {"tests", "notebooks", "benchmarks"} or path.suffix not in {".py", ".md", ".toml", ".sql", ".j2"}:
+        if top in {"tests", "notebooks", "benchmarks"} or path.suffix not in {
+            ".py",
+            ".md",
+            ".toml",
+            ".sql",
+            ".j2",
+        }:
             continue
         assert not re.search(r"\.\./shared", path.read_text(encoding="utf-8")), path
 

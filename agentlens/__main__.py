@@ -1,0 +1,5 @@
+"""``python -m agentlens``."""
+
+from agentlens.cli import main
+
+raise SystemExit(main())
