@@ -1,0 +1,111 @@
+"""JSON as it is found in exports: decoded exactly where it can be, mended and counted where it must be."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from agentlens.model.raw import ABSENT
+
+if TYPE_CHECKING:
+    from agentlens.readers.base import Report
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_DIGITS = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
+_TWENTY = b"0" * 20  # 2**64 has twenty digits: what is shorter fits the fast decoder exactly
+_BIG = re.compile(rb"(?<![0-9.\w])[0-9]{20,}(?![0-9.eE])")
+_CUT = ("Unterminated string", "Expecting value", "Expecting ',' delimiter", "Expecting property name")
+
+MAX_DEPTH_REASON = "nested too deeply"
+
+
+def loads(data: bytes, report: Report, position: int, unit: str = "line") -> Any:
+    """Decode one JSON value, or quarantine it and return `ABSENT`.
+
+    Integers stay exact at any size, ``NaN`` and infinities become None, lone surrogates and bytes that
+    are no UTF-8 become U+FFFD; each repair is counted in ``report.repaired``. Of equal keys the last stands.
+
+    >>> from agentlens.readers.base import Report
+    >>> loads(b'{"id": 340282366920938463463374607431768211455}', Report(), 1)
+    {'id': 340282366920938463463374607431768211455}
+    """
+    try:
+        if not has_big_integer(data):
+            return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    return _slowly(data, report, position, unit)
+
+
+def attempt(data: bytes | str) -> Any:
+    """Decode one JSON value in silence; `ABSENT` where it is none.
+
+    For text inside records (arguments, sniffing), where not being JSON is no fault.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        if not has_big_integer(raw):
+            return orjson.loads(raw)
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+def has_big_integer(data: bytes) -> bool:
+    """Say whether the text holds an integer that the fast decoder would turn into a float."""
+    return _TWENTY in data.translate(_DIGITS) and _BIG.search(data) is not None
+
+
+def _slowly(data: bytes, report: Report, position: int, unit: str) -> Any:
+    seen: list[str] = []
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        seen.append("bytes that are no UTF-8")
+
+    def constant(name: str) -> None:
+        seen.append(name.lstrip("-"))
+
+    try:
+        value = json.loads(text, parse_constant=constant)
+        if "\\u" in text:
+            value, mended = _mend(value)
+            seen.extend(["lone surrogate"] * mended)
+    except RecursionError:
+        report.quarantine(position, f"JSON {MAX_DEPTH_REASON}", unit)  # type: ignore[arg-type]
+        return ABSENT
+    except ValueError as error:
+        report.quarantine(position, reason_of(error, text), unit)  # type: ignore[arg-type]
+        return ABSENT
+    report.repaired.update(seen)
+    return value
+
+
+def reason_of(error: ValueError, text: str) -> str:
+    """Word a decoding error: cut off, or wrong at a column."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "not valid JSON: a number is too long"
+    rest = text[error.pos :].strip()
+    if text.lstrip()[:1] in {"{", "["} and (not rest or error.msg.startswith("Unterminated string")):
+        return f"cut off: the JSON ends inside a value after {len(text)} characters"
+    if not text.strip():
+        return "no JSON here"
+    return f"not valid JSON at character {error.pos + 1}: {error.msg}"
+
+
+def _mend(value: Any) -> tuple[Any, int]:
+    """Replace lone surrogates in every text of a decoded value; also say in how many."""
+    if isinstance(value, str):
+        mended = _SURROGATES.sub("\ufffd", value)
+        return mended, int(mended != value)
+    if isinstance(value, list):
+        items = [_mend(item) for item in value]
+        return [item for item, _ in items], sum(count for _, count in items)
+    if isinstance(value, dict):
+        pairs = [(_mend(key), _mend(item)) for key, item in value.items()]
+        return {key[0]: item[0] for key, item in pairs}, sum(key[1] + item[1] for key, item in pairs)
+    return value, 0

@@ -1,0 +1,104 @@
+"""Every format that can be read, and how the one of a source is told.
+
+A format is one module of this package with one ``FORMAT`` (or several, as ``FORMATS``); nothing else has
+to be changed to add one.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentlens.errors import InputError, SettingsError
+from agentlens.readers.base import Format, Record, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.readers.source import Head, Source
+
+
+def _found() -> tuple[Format, ...]:
+    formats: dict[str, Format] = {}
+    for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda found: found.name):
+        if module.name == "registry":
+            continue
+        loaded = import_module(f"agentlens.readers.{module.name}")
+        for found in (getattr(loaded, "FORMAT", None), *getattr(loaded, "FORMATS", ())):
+            if isinstance(found, Format):
+                formats[found.name] = found
+    return tuple(sorted(formats.values(), key=lambda found: found.name))
+
+
+FORMATS: tuple[Format, ...] = _found()
+"""All formats, by name."""
+
+
+def named(name: str) -> Format:
+    """Return the format of this name.
+
+    Raises
+    ------
+    SettingsError
+        No format is called so; the message lists those that are.
+    """
+    for found in FORMATS:
+        if found.name == name:
+            return found
+    raise SettingsError.unknown("format", name, (found.name for found in FORMATS))
+
+
+def sniff(head: Head) -> Format:
+    """Return the format with the highest claim on a source that begins so.
+
+    Raises
+    ------
+    InputError
+        Nothing claims it, or two formats claim it equally.
+    """
+    where = head.name or "input"
+    if not head.data.strip():
+        raise InputError.at(where, "the file is empty", accepted="a trace export with at least one record")
+    if head.magic == "pickle":
+        raise InputError.at(
+            where, "a Python pickle is never opened: it can run code", accepted="JSON, Parquet, SQLite"
+        )
+    claims = sorted(((found.claim(head), found.name) for found in FORMATS), reverse=True)
+    best = [name for claim, name in claims if claim == claims[0][0] and claim > 0]
+    if not best:
+        known = ", ".join(found.name for found in FORMATS)
+        raise InputError.at(
+            where, "no known format", accepted=f"{known}; --format NAME forces one, --sql FILE maps others"
+        )
+    if len(best) > 1:
+        raise InputError.at(
+            where, f"could be {' or '.join(sorted(best))}", accepted="--format NAME to say which"
+        )
+    return named(best[0])
+
+
+def read(source: Source, found: Format | None, report: Report) -> Iterator[Record]:
+    """Yield the records of a source, as ``found`` or as whatever it is told to be.
+
+    Counts them in ``report.records``. A reader that fails on input it should have survived is reported as
+    one fault, and what it gave before stands.
+    """
+    reader = sniff(source.head()) if found is None else found
+    try:
+        for record in reader.read(source, report):
+            report.records += 1
+            yield record
+    except InputError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        report.quarantine(0, f"the {reader.name} reader stopped: {type(error).__name__}: {error}", "record")
