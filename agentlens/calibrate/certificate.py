@@ -164,7 +164,7 @@ class Step:
 
 
 def walk_chain(p_values: Sequence[float], delta: float) -> list[Step]:
-    """Fixed-sequence test: ``p_values`` from the strictest rule on; nothing after the first failure is tested.
+    """Fixed-sequence test from the strictest rule on; nothing after the first failure is tested.
 
     Examples
     --------
