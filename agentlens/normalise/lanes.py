@@ -1,0 +1,151 @@
+"""Which lane an event belongs to, and where it stands in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from agentlens.model.event import ACTIONS
+
+LANE = ("run_id", "agent")
+
+
+def inherit_agents(records: pl.DataFrame) -> pl.DataFrame:
+    """Give rows without an agent that of the nearest enclosing span that names one, else "".
+
+    The instance mark goes with the name. A span is looked for in the same run only; spans that enclose
+    each other in a circle name nobody.
+    """
+    if not records["agent"].null_count():
+        return records
+    runs = records.filter(pl.col("agent").is_null()).select("run_id").unique()
+    asked = records.join(runs, on="run_id", how="semi", maintain_order="left")
+    spans = (
+        asked.filter(pl.col("span_id").is_not_null())
+        .select("run_id", "span_id", "parent_span_id", "agent", "instance")
+        .sort("run_id", "span_id", "agent", "instance", "parent_span_id", nulls_last=True)
+        .group_by("run_id", "span_id", maintain_order=True)
+        .agg(
+            pl.col("agent").first(), pl.col("instance").first(), pl.col("parent_span_id").drop_nulls().first()
+        )
+        .with_row_index("node")
+    )
+    nodes = spans.select("run_id", "span_id", "node")
+    named = _nearest_named(spans, nodes)
+    origin = named.select("run_id", "span_id", "named_agent", "named_instance")
+    found = records.with_columns(from_span=pl.coalesce("span_id", "parent_span_id")).join(
+        origin,
+        left_on=["run_id", "from_span"],
+        right_on=["run_id", "span_id"],
+        how="left",
+        maintain_order="left",
+    )
+    asks = pl.col("agent").is_null()
+    return found.with_columns(
+        instance=pl.when(asks).then(pl.coalesce("instance", "named_instance")).otherwise("instance"),
+        agent=pl.when(asks).then(pl.coalesce("named_agent", pl.lit(""))).otherwise("agent"),
+    ).select(records.columns)
+
+
+def _nearest_named(spans: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Climb from every span at once: each round looks twice as far up as the one before."""
+    parents = spans.join(
+        nodes.rename({"node": "above"}),
+        left_on=["run_id", "parent_span_id"],
+        right_on=["run_id", "span_id"],
+        how="left",
+        maintain_order="left",
+    )
+    up = parents["above"].cast(pl.Int64).fill_null(-1).to_numpy().copy()
+    own = np.arange(len(up), dtype=np.int64)
+    found = np.where(spans["agent"].is_not_null().to_numpy(), own, -1)
+    for _ in range(max(len(up).bit_length(), 1)):
+        open_ = np.flatnonzero((found < 0) & (up >= 0))
+        if not len(open_):
+            break
+        above = up[open_]
+        found[open_], up[open_] = found[above], up[above]
+    at = pl.when(pl.lit(pl.Series(found)) >= 0).then(pl.lit(pl.Series(found)))
+    return spans.with_columns(
+        named_agent=pl.col("agent").gather(at), named_instance=pl.col("instance").gather(at)
+    )
+
+
+def mark_instances(records: pl.DataFrame) -> pl.DataFrame:
+    """Tell apart agents of one name: ``name#k`` in order of first appearance.
+
+    Only where a name has several instances in a run; rows that carry no instance keep the plain name.
+    """
+    if records["instance"].null_count() == len(records):
+        return records
+    given = pl.col("instance").is_not_null()
+    firsts = (
+        records.group_by("run_id", "agent", "instance")
+        .agg(
+            pl.col("at").min().alias("first_at"),
+            pl.struct("source_id", "position", "position_in").min().alias("first_place"),
+        )
+        .filter(pl.len().over(LANE) > 1)
+        .filter(given)
+        .sort("run_id", "agent", "first_at", "first_place", nulls_last=True)
+        .with_columns(k=pl.int_range(1, pl.len() + 1).over(LANE))
+    )
+    if firsts.is_empty():
+        return records
+    marks = firsts.select("run_id", "agent", "instance", marked=pl.format("{}#{}", "agent", "k"))
+    return (
+        records.join(marks, on=["run_id", "agent", "instance"], how="left", maintain_order="left")
+        .with_columns(agent=pl.coalesce("marked", "agent"))
+        .drop("marked")
+    )
+
+
+def order(records: pl.DataFrame) -> pl.DataFrame:
+    """Sort by lane and fill ``seq``.
+
+    The export's own number orders a lane if every action of the lane has one, else time, else the place in
+    the file; a record without a time stands at the time of the record before it. ``seq`` is the export's
+    number where those of the lane are unique (facts without a number follow, counted on), else 0, 1, 2, ...
+    """
+    place = ["source_id", "position", "position_in"]
+    numbered = pl.col("seq_given").is_not_null()
+    if records["seq_given"].null_count() == len(records):
+        timed = _fill_times(records, place)
+        ordered = timed.sort(*LANE, "at_filled", *place, nulls_last=False)
+        return ordered.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64).over(LANE)).drop("at_filled")
+    action = pl.col("kind").is_in(ACTIONS)
+    judged = _fill_times(records, place).with_columns(
+        by_number=(numbered | ~action).all().over(LANE) & numbered.any().over(LANE),
+    )
+    number = pl.when("by_number").then("seq_given")
+    ordered = (
+        judged.with_columns(number=number)
+        .sort(
+            *LANE, "number", "at_filled", *place, nulls_last=[False, False, True, False, False, False, False]
+        )
+        .with_columns(counted=pl.int_range(pl.len(), dtype=pl.Int64).over(LANE))
+        .with_columns(
+            unique=(pl.col("number").drop_nulls().n_unique() == pl.col("number").count()).over(LANE),
+            behind=pl.col("number").max().over(LANE)
+            + 1
+            + pl.col("counted")
+            - pl.col("number").count().over(LANE),
+        )
+    )
+    own = pl.when(pl.col("by_number") & pl.col("unique")).then(pl.coalesce("number", "behind"))
+    return ordered.with_columns(seq=own.otherwise("counted").cast(pl.Int64)).drop(
+        "at_filled", "by_number", "number", "counted", "unique", "behind"
+    )
+
+
+def _fill_times(records: pl.DataFrame, place: list[str]) -> pl.DataFrame:
+    """Add ``at_filled``: the time to sort by; null where a lane has none at all."""
+    missing = records["at"].null_count()
+    if missing in {0, len(records)}:
+        return records.with_columns(at_filled="at")
+    return records.sort(*LANE, *place).with_columns(
+        at_filled=pl.coalesce(
+            pl.col("at").forward_fill().over(*LANE, "source_id"),
+            pl.col("at").backward_fill().over(*LANE, "source_id"),
+        )
+    )

@@ -1,0 +1,133 @@
+"""Records of one action become one row; records said twice are counted once."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from agentlens.model.event import ACTIONS, CONTENT
+from agentlens.model.record import RECORDS
+
+KEY = ("run_id", "identity")
+LATER = ("record_at", "seq_given", "position", "position_in", "source_id")
+"""Which of two records is the later one: by time, then the export's number, then where it stands.
+
+No part of it depends on the order in which sources were ingested; time stands first so that the lines of a
+file may come in any order.
+"""
+PLACE = ("source", "source_id", "position", "position_in")
+"""Where a record stands; the row of a merged action keeps the place of its first record."""
+
+_TEXT_DEFAULTS = ("agent", "tool")  # "" in these is "not said here", which never hides what was said
+
+
+def with_record_time(records: pl.DataFrame) -> pl.DataFrame:
+    """Add ``record_at``, the newest time that a record carries itself."""
+    return records.with_columns(record_at=pl.max_horizontal("at", "ended_at"))
+
+
+def merge(records: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Merge records that share ``(run_id, identity)``.
+
+    Parameters
+    ----------
+    records
+        `RECORDS` rows (and `CONTENT`), any order, run ids final.
+
+    Returns
+    -------
+    merged, dropped
+        One row an identity, and all rows without one; and, per ``source_id``, how many rows said exactly
+        what another had said (``dropped``) and how many were folded into another (``folded``).
+    """
+    records = with_record_time(records)
+    twice = (
+        records.lazy()
+        .filter(pl.col("identity").is_not_null())
+        .group_by(KEY)
+        .agg(pl.len().alias("n"))
+        .filter(pl.col("n") > 1)
+        .select(KEY)
+        .collect()
+    )
+    if twice.is_empty():
+        return records, _counts(records.clear(), "dropped", "folded")
+    shared = records.join(twice, on=KEY, how="semi", maintain_order="left").sort(
+        *KEY, *LATER, nulls_last=[False] * (len(KEY) + len(LATER))
+    )
+    said = [name for name in records.columns if name not in PLACE]
+    kept = shared.unique(subset=said, keep="first", maintain_order=True)
+    whole = kept.group_by(KEY, maintain_order=True).agg(_folded(kept.columns)).select(records.columns)
+    single = records.join(twice, on=KEY, how="anti", maintain_order="left")
+    dropped = shared.join(kept, on=[*PLACE[1:]], how="anti")
+    folded = kept.join(whole, on=[*PLACE[1:]], how="anti")
+    return pl.concat([single, whole]), _counts(dropped, "dropped", "folded", folded)
+
+
+def _folded(columns: list[str]) -> list[pl.Expr]:
+    """Say for each column which record's value stands."""
+    return [_stands(name) for name in columns if name not in KEY]
+
+
+def _stands(name: str) -> pl.Expr:
+    column = pl.col(name)
+    if name in PLACE:
+        return column.first()
+    if name in _TEXT_DEFAULTS:
+        return pl.coalesce(column.filter(column != "").last(), column.drop_nulls().last())
+    if name == "kind":  # ``tool`` is what a record that only carries a result calls itself
+        return pl.coalesce(column.filter(column != "tool").last(), column.last())
+    if name == "open":  # a start and its end: the end says that it is no longer open
+        return column.min()
+    if name in {"external_input", "has_given"}:
+        return column.max()
+    return column.drop_nulls().last()
+
+
+def _counts(dropped: pl.DataFrame, one: str, other: str, folded: pl.DataFrame | None = None) -> pl.DataFrame:
+    return (
+        pl.concat(
+            [
+                dropped.select("source_id", pl.lit(1).alias(one), pl.lit(0).alias(other)),
+                (dropped.clear() if folded is None else folded).select(
+                    "source_id", pl.lit(0).alias(one), pl.lit(1).alias(other)
+                ),
+            ]
+        )
+        .group_by("source_id")
+        .agg(pl.col(one, other).sum().cast(pl.Int64))
+        .sort("source_id")
+    )
+
+
+_STEP = ("wait", *ACTIONS)  # what an agent did; told by both readers, it would count twice
+
+
+def prefer_readers(records: pl.DataFrame) -> pl.DataFrame:
+    """Of a run that came through several readers keep the steps of the best one.
+
+    The reader of larger ``reader_rank`` is better, then the one with more actions, then the first by name.
+    Of each other kind of record (a verdict, model calls, messages) the best reader that has any keeps its
+    rows: what only the other knows stays, what both tell is not counted twice.
+    """
+    readers = records.group_by("run_id", "reader").agg(
+        rank=pl.col("reader_rank").max(), actions=pl.col("kind").is_in(ACTIONS).sum()
+    )
+    several = readers.filter(pl.len().over("run_id") > 1)
+    if several.is_empty():
+        return records
+    order = several.sort("run_id", "rank", "actions", "reader", descending=[False, True, True, False])
+    order = order.select("run_id", "reader", place=pl.int_range(pl.len()).over("run_id"))
+    group = pl.when(pl.col("kind").is_in(_STEP)).then(pl.lit("step")).otherwise("kind")
+    return (
+        records.join(order, on=["run_id", "reader"], how="left", maintain_order="left", nulls_equal=True)
+        .with_columns(group=group)
+        .filter(
+            pl.col("place").is_null() | (pl.col("place") == pl.col("place").min().over("run_id", "group"))
+        )
+        .drop("place", "group")
+    )
+
+
+def columns_of(records: pl.DataFrame) -> list[str]:
+    """Return the columns that are carried through: those of `RECORDS`, and of `CONTENT` where present."""
+    return [*RECORDS.names(), *(name for name in CONTENT if name in records.columns)]
