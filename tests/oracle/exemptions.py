@@ -1,0 +1,146 @@
+"""Leases in force and retries inside policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tests.oracle.lanes import Event, Policy, pause_between, same_action
+
+Lane: TypeAlias = Sequence[Event]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """One retry policy of a policies file, for a tool, workflow and error class (None: any)."""
+
+    policy: Policy
+    tool: str | None = None
+    workflow: str | None = None
+    error_class: str | None = None
+
+    def applies(self, event: Event) -> bool:
+        """Say whether the declaration is about this attempt."""
+        return (
+            self.tool in (None, event.tool)
+            and self.workflow in (None, event.workflow)
+            and self.error_class in (None, event.error_class)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A tool of a policies file that waits: for whom, and how long at most."""
+
+    tool: str
+    owner: str
+    longest_s: float
+    workflow: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """What a policies file says."""
+
+    retries: tuple[Declared, ...] = ()
+    waits: tuple[Waiting, ...] = ()
+    sleeps: frozenset[str] = field(default_factory=frozenset)
+
+
+def seen_renewals(lane: Lane, i: int) -> int:
+    """Count later deadlines for the same owner and thing waited for on consecutive events up to ``i``."""
+    seen = 0
+    for j in range(i, 0, -1):
+        here, before = lane[j].lease, lane[j - 1].lease
+        if here is None or before is None or (here.owner, here.waits_on) != (before.owner, before.waits_on):
+            break
+        if here.deadline is not None and before.deadline is not None and here.deadline > before.deadline:
+            seen += 1
+    return seen
+
+
+def lease_refused(lane: Lane, i: int) -> str | None:
+    """Why the lease at ``i`` is not honoured; None when it is in force."""
+    event = lane[i]
+    lease = event.lease
+    assert lease is not None
+    if not lease.owner:
+        return "lease_no_owner"
+    if lease.deadline is None:
+        return "lease_no_deadline"
+    if event.at is None:
+        return "lease_no_time"
+    if not lease.deadline > event.at:
+        return "lease_expired"
+    allowed = 3 if lease.max_renewals is None else lease.max_renewals
+    if max(lease.renewals or 0, seen_renewals(lane, i)) > allowed:
+        return "lease_renewed_too_often"
+    return None
+
+
+def _is_sleep(event: Event, file: File) -> bool:
+    return event.pause is True or event.tool in file.sleeps
+
+
+def streak(lane: Lane, i: int, file: File) -> list[Event]:
+    """Return the trailing failed attempts of one action up to ``i``, oldest first.
+
+    Sleeps between or after attempts neither break the streak nor count. It begins after the last success of
+    the action, or at attempt 1 where that is given.
+    """
+    trailing = [e for e in lane[: i + 1] if not _is_sleep(e, file)]
+    if not trailing or trailing[-1].signature is None:
+        return []
+    newest = trailing[-1]
+    found: list[Event] = []
+    for event in reversed(trailing):
+        is_same = event is newest or same_action(event, newest) is True
+        if not is_same or event.error_class is None:
+            break
+        found.append(event)
+        if event.attempt == 1:
+            break
+    return found[::-1]
+
+
+def policy_of(event: Event, file: File) -> tuple[Policy | None, str | None]:
+    """Return the policy carried by the newest attempt, else the one the file declares, and where it came from."""
+    if event.policy is not None:
+        return event.policy, "event"
+    fitting = [d for d in file.retries if d.applies(event)]
+    if not fitting:
+        return None, None
+    named = [sum(v is not None for v in (d.tool, d.workflow, d.error_class)) for d in fitting]
+    return fitting[named.index(max(named))].policy, "file"
+
+
+def _required_gap_us(policy: Policy, k: int) -> float:
+    delay_s = policy.interval_s * policy.backoff_rate ** (k - 2)
+    if policy.max_delay_s is not None:
+        delay_s = min(delay_s, policy.max_delay_s)
+    return delay_s * (1 - (policy.jitter or 0.0)) * 1_000_000
+
+
+def _attempt_is_fine(attempts: Sequence[Event], position: int, policy: Policy) -> bool:
+    event = attempts[position]
+    if "*" not in policy.errors and event.error_class not in policy.errors:
+        return False
+    k = position + 1 if event.attempt is None else event.attempt
+    if k > policy.max_attempts:
+        return False
+    if position == 0:
+        return True
+    gap = pause_between(attempts[position - 1], event)
+    return gap is not None and gap + 1 >= _required_gap_us(policy, k)
+
+
+def retry_inside_policy(lane: Lane, i: int, file: File) -> str | None:
+    """Return where the policy came from (``event`` or ``file``) when ``i`` is inside it, else None."""
+    attempts = streak(lane, i, file)
+    if len(attempts) < 2:
+        return None
+    policy, source = policy_of(attempts[-1], file)
+    if policy is None or not all(_attempt_is_fine(attempts, k, policy) for k in range(len(attempts))):
+        return None
+    return source
