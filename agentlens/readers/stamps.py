@@ -1,0 +1,38 @@
+"""Times as exports write them, as integer microseconds since 1970 UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentlens.readers.base import Report
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_US = timedelta(microseconds=1)
+
+
+def moment(value: Any, report: Report | None = None) -> int | None:
+    """Return the microseconds of an ISO 8601 text, None for anything else.
+
+    A time without a zone is read as UTC, so that gaps inside one file stay right, and counted.
+
+    >>> moment("1970-01-01T00:00:01.5Z")
+    1500000
+    >>> moment("yesterday") is None
+    True
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
+        if report is not None:
+            report.repaired["time without a zone, read as UTC"] += 1
+    try:
+        return (parsed - _EPOCH) // _US
+    except OverflowError:
+        return None
