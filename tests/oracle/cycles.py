@@ -71,12 +71,15 @@ def actions_hi(lane: Lane, i: int, p: int, max_gap_s: float | None = None) -> in
 def _evidence(
     lane: Lane, i: int, p: int, mode: str, judge: Callable[..., bool], pairs: Callable[..., Iterator]
 ) -> int:
-    """Length of the evidence stretch; changed evidence fails the comparison, so a stretch may begin there."""
+    """Length of the evidence stretch; changed evidence fails the comparison, so a stretch may begin there.
+
+    With results ignored (``none``), milestones and human turns still count as changed evidence.
+    """
     step = 1 if mode == "constant" else p
     return _longest(
         i,
         lambda s: (
-            judge(lane, pairs(s, i, step), same_evidence)
+            (mode == "none" or judge(lane, pairs(s, i, step), same_evidence))
             and not any(changed(lane[j]) for j in range(s + step, i + 1))
         ),
     )
@@ -84,12 +87,12 @@ def _evidence(
 
 def evidence_lo(lane: Lane, i: int, p: int, mode: str) -> int:
     """``V_p[i]``, a comparison with an unknown being different."""
-    return i + 1 if mode == "none" else _evidence(lane, i, p, mode, _surely, _one_lap_apart)
+    return _evidence(lane, i, p, mode, _surely, _one_lap_apart)
 
 
 def evidence_hi(lane: Lane, i: int, p: int, mode: str) -> int:
     """``V_p[i]`` if unknown evidence is whatever keeps the stretch."""
-    return i + 1 if mode == "none" else _evidence(lane, i, p, mode, _possibly, _same_place)
+    return _evidence(lane, i, p, mode, _possibly, _same_place)
 
 
 def stretch_lo(lane: Lane, i: int, p: int, rule: Profile) -> int:

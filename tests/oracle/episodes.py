@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tests.oracle import cycles
 from tests.oracle.lanes import Event, same_evidence
+from tests.oracle.rules import Book
 
 if TYPE_CHECKING:
     from tests.oracle.rules import Profile
@@ -41,8 +42,9 @@ def _evidence_changed(event: Event, seen: Sequence[Event]) -> bool:
     return event.fingerprint is not None and all(same_evidence(event, e) is False for e in known)
 
 
-def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile) -> list[Episode]:
+def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile | Book) -> list[Episode]:
     """List the episodes of one lane: ``whole`` with its facts, ``lane`` its actions, ``found`` their findings."""
+    book = rule if isinstance(rule, Book) else Book(default=rule)
     place = {event.seq: i for i, event in enumerate(lane)}
     done: list[Episode] = []
     current: Episode | None = None
@@ -72,7 +74,7 @@ def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile) -
                 current.end_seq = event.seq
         if not stuck:
             continue
-        start = i + 1 - cycles.stretch_lo(lane, i, judged.period, rule)
+        start = i + 1 - cycles.stretch_lo(lane, i, judged.period, book.of(event))
         if current is None:
             current = Episode(
                 period=judged.period,

@@ -6,27 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tests.oracle.lanes import Event, Policy, pause_between, same_action
+from tests.oracle.lanes import Event, Lease, Policy, pause_between, same_action
 
 Lane: TypeAlias = Sequence[Event]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """One retry policy of a policies file, for a tool, workflow and error class (None: any)."""
+    """One retry policy of a policies file, for a tool and a workflow (None: any) and the classes it names."""
 
     policy: Policy
     tool: str | None = None
     workflow: str | None = None
-    error_class: str | None = None
 
     def applies(self, event: Event) -> bool:
         """Say whether the declaration is about this attempt."""
         return (
             self.tool in (None, event.tool)
             and self.workflow in (None, event.workflow)
-            and self.error_class in (None, event.error_class)
+            and ("*" in self.policy.errors or event.error_class in self.policy.errors)
         )
+
+    @property
+    def rank(self) -> int:
+        """Tool and workflow before tool, before workflow, before any."""
+        return (self.tool is None) * 2 + (self.workflow is None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +39,12 @@ class Waiting:
 
     tool: str
     owner: str
-    longest_s: float
+    longest_wait_s: float
     workflow: str | None = None
+
+    def applies(self, event: Event) -> bool:
+        """Say whether the event is such a wait."""
+        return self.tool == event.tool and self.workflow in (None, event.workflow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +68,26 @@ def seen_renewals(lane: Lane, i: int) -> int:
     return seen
 
 
-def lease_refused(lane: Lane, i: int) -> str | None:
-    """Why the lease at ``i`` is not honoured; None when it is in force."""
+def lease_of(lane: Lane, i: int, file: File) -> tuple[Lease | None, str | None]:
+    """Return the lease an event carries, else the one the file gives to waiting tools, and where it came from.
+
+    The file's lease runs from the first event of the lane with this action.
+    """
     event = lane[i]
-    lease = event.lease
-    assert lease is not None
+    if event.lease is not None:
+        return event.lease, "event"
+    named = sorted((w for w in file.waits if w.applies(event)), key=lambda w: w.workflow is None)
+    if not named:
+        return None, None
+    same = [e for e in lane[:i] if e.tool == event.tool and same_action(e, event) is True]
+    began = (same[0] if same else event).at
+    deadline = None if began is None else began + round(named[0].longest_wait_s * 1_000_000)
+    return Lease(owner=named[0].owner, deadline=deadline), "file"
+
+
+def lease_refused(lane: Lane, i: int, lease: Lease) -> str | None:
+    """Why a lease at ``i`` is not honoured; None when it is in force."""
+    event = lane[i]
     if not lease.owner:
         return "lease_no_owner"
     if lease.deadline is None:
@@ -108,11 +131,8 @@ def policy_of(event: Event, file: File) -> tuple[Policy | None, str | None]:
     """Return the policy carried by the newest attempt, else the one the file declares, and where it came from."""
     if event.policy is not None:
         return event.policy, "event"
-    fitting = [d for d in file.retries if d.applies(event)]
-    if not fitting:
-        return None, None
-    named = [sum(v is not None for v in (d.tool, d.workflow, d.error_class)) for d in fitting]
-    return fitting[named.index(max(named))].policy, "file"
+    fitting = sorted((d for d in file.retries if d.applies(event)), key=lambda d: d.rank)
+    return (fitting[0].policy, "file") if fitting else (None, None)
 
 
 def _required_gap_us(policy: Policy, k: int) -> float:

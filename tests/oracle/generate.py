@@ -257,16 +257,21 @@ def file(seed: int | str) -> File:
     random = Random(f"file {seed}")
     if random.random() < 0.6:
         return File()
+    about = (
+        {"tool": "read"},
+        {"tool": "search", "workflow": "w"},
+        {"workflow": "w"},
+        {},
+        {"tool": "search", "workflow": "x"},
+    )
     retries = tuple(
-        Declared(policy=policy(random), **fields)
-        for fields in random.sample(
-            ({"tool": "read"}, {"tool": "search", "error_class": "timeout"}, {"workflow": "w"}, {}), 2
+        Declared(policy=policy(random), **names) for names in random.sample(about, random.randint(0, 3))
+    )
+    waits = tuple(
+        Waiting(tool=tool, owner="ops", longest_wait_s=random.choice((0.0, 5.0, 20.0)), workflow=workflow)
+        for tool, workflow in random.sample(
+            (("search", None), ("search", "w"), ("read", "x")), random.randint(0, 2)
         )
     )
-    waits = (
-        (Waiting(tool="search", owner="ops", longest_s=random.choice((5.0, 20.0))),)
-        if random.random() < 0.3
-        else ()
-    )
-    sleeps = frozenset({"search"}) if random.random() < 0.1 else frozenset()
+    sleeps = frozenset({"search"}) if random.random() < 0.15 else frozenset()
     return File(retries=retries, waits=waits, sleeps=sleeps)

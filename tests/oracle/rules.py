@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.oracle.lanes import Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +20,37 @@ class Profile:
     evidence: str = "lap"
     max_gap_s: float | None = None
     head: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """A profile for the events that have every name given here."""
+
+    rule: Profile
+    workflow: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names given, the ones that weigh most first."""
+        return {w: getattr(self, w) for w in ("tool", "agent", "workflow") if getattr(self, w) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Book:
+    """A default profile and overrides: most names win, then tool over agent over workflow, then the first."""
+
+    default: Profile
+    overrides: tuple[Override, ...] = ()
+
+    def of(self, event: Event) -> Profile:
+        """Return the profile that judges this event."""
+        fitting = [o for o in self.overrides if all(getattr(event, n) == v for n, v in o.names.items())]
+        if not fitting:
+            return self.default
+        order = ("tool", "agent", "workflow")
+        return min(fitting, key=lambda o: (-len(o.names), [order.index(n) for n in o.names])).rule
 
 
 def laps(laps: tuple[int, ...] = (4, 3, 2), confirm: int = 1, evidence: str = "lap") -> Profile:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from tests.oracle import cycles
-from tests.oracle.exemptions import File, lease_refused, retry_inside_policy
+from tests.oracle.exemptions import File, lease_of, lease_refused, retry_inside_policy
 from tests.oracle.lanes import Event, same_evidence
+from tests.oracle.rules import Book
 
 if TYPE_CHECKING:
     from tests.oracle.rules import Profile
@@ -94,10 +95,11 @@ def finding(lane: Lane, i: int, rule: Profile, file: File = NO_FILE) -> Finding:
     if event.hard_failure is not None:
         return said("failed_outcome", event.hard_failure)
     refused = None
-    if event.lease is not None:
-        refused = lease_refused(lane, i)
+    lease, lease_source = lease_of(lane, i, file)
+    if lease is not None:
+        refused = lease_refused(lane, i, lease)
         if refused is None:
-            return said("waiting", "lease", policy_source="event")
+            return said("waiting", "lease", policy_source=lease_source)
     source = retry_inside_policy(lane, i, file)
     if source is not None:
         return said("retrying", "policy", policy_source=source)
@@ -110,9 +112,10 @@ def finding(lane: Lane, i: int, rule: Profile, file: File = NO_FILE) -> Finding:
     return said("working", refused, suspect=_suspect(lane, i, rule))
 
 
-def findings(lane: Lane, rule: Profile, file: File = NO_FILE) -> list[Finding]:
-    """Judge every event of a lane of actions."""
-    return [finding(lane, i, rule, file) for i in range(len(lane))]
+def findings(lane: Lane, rule: Profile | Book, file: File = NO_FILE) -> list[Finding]:
+    """Judge every event of a lane of actions, each by its own rule."""
+    book = rule if isinstance(rule, Book) else Book(default=rule)
+    return [finding(lane, i, book.of(event), file) for i, event in enumerate(lane)]
 
 
 SEVERITY = ("working", "waiting", "retrying", "uncertain", "stuck_loop", "failed_outcome")
