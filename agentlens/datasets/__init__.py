@@ -2,6 +2,7 @@
 
 from agentlens.datasets.fleet import SEED, Fleet, fleet
 from agentlens.datasets.handoffs import Handoffs, handoffs
+from agentlens.datasets.lanes import LaneModel, SyntheticLanes, synthetic_lanes
 from agentlens.datasets.scenarios import SCENARIOS, Scenario
 from agentlens.datasets.write import fleet_files, write_fleet
 
@@ -10,9 +11,12 @@ __all__ = [
     "SEED",
     "Fleet",
     "Handoffs",
+    "LaneModel",
     "Scenario",
+    "SyntheticLanes",
     "fleet",
     "fleet_files",
     "handoffs",
+    "synthetic_lanes",
     "write_fleet",
 ]

@@ -128,8 +128,6 @@ def _returned(main: _Transcript, side: _Transcript, task: tuple[str, Step]) -> N
         "type": "message",
         "role": "assistant",
         "model": side.run.model,
-    }
-    message |= {
         "content": [said],
         "stop_reason": "end_turn",
         "usage": {"input_tokens": 2_000, "output_tokens": 60},
