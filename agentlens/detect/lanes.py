@@ -1,0 +1,148 @@
+"""Lanes: the actions of each agent instance in order, with the row numbers that the cycle formulas stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+
+from agentlens.errors import SchemaError, SettingsError
+from agentlens.model.enums import Kind
+from agentlens.model.event import ACTIONS, EVENTS
+
+ROW = pl.Int32
+"""Type of row numbers: a frame of lanes holds fewer than 2**31 actions."""
+
+LANE = ("run_id", "agent")
+
+_REQUIRED = ("run_id", "seq", "tool")
+_COLUMNS = (
+    "run_id",
+    "agent",
+    "seq",
+    "at",
+    "ended_at",
+    "workflow",
+    "tool",
+    "external_input",
+    "action_signature",
+    "progress_fingerprint",
+    "milestone",
+    "error_class",
+    "attempt",
+    "retry_policy",
+    "lease",
+    "reachable",
+    "hard_failure",
+    "pause",
+    "normaliser_version",
+    "fingerprint_version",
+    "key_id",
+)
+
+
+def conform(events: pl.LazyFrame, columns: Iterable[str]) -> pl.LazyFrame:
+    """Select `columns` of the event table in its types; absent ones are null (``agent`` is "").
+
+    Raises
+    ------
+    SchemaError
+        When a required column is absent or a column cannot be of its type.
+    """
+    given = events.collect_schema()
+    for name in _REQUIRED:
+        if name not in given:
+            raise SchemaError(f"events: column {name!r} is missing; accepted: the columns of the event table")
+    return events.select(_typed(name, given) for name in columns)
+
+
+def _typed(name: str, given: pl.Schema) -> pl.Expr:
+    wanted = EVENTS[name]
+    if name not in given:
+        absent: str | None = {"agent": "", "kind": str(Kind.TOOL)}.get(name)
+        return pl.lit(absent, dtype=wanted).alias(name)
+    column = pl.col(name)
+    if isinstance(wanted, pl.Struct) and isinstance(given[name], pl.Struct) and given[name] != wanted:
+        column = _struct(name, wanted, given[name])  # type: ignore[arg-type]
+    elif given[name] != wanted:
+        column = column.cast(wanted)
+    return column.fill_null("") if name == "agent" else column
+
+
+def _struct(name: str, wanted: pl.Struct, given: pl.Struct) -> pl.Expr:
+    there = {field.name for field in given.fields}
+    parts = [
+        pl.col(name).struct.field(field.name).cast(field.dtype)
+        if field.name in there
+        else pl.lit(None, dtype=field.dtype).alias(field.name)
+        for field in wanted.fields
+    ]
+    return pl.when(pl.col(name).is_not_null()).then(pl.struct(parts)).alias(name)
+
+
+def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyFrame:
+    """Actions in lane order with ``row`` (its number in the frame) and ``start`` (that of the first of its lane).
+
+    Parameters
+    ----------
+    events
+        The event table in any order; columns that are not there count as unknown.
+    actions
+        The kinds that take part in cycles.
+
+    Returns
+    -------
+    LazyFrame sorted by run_id, agent, seq; ``row`` and ``start`` are Int32.
+
+    Raises
+    ------
+    SettingsError
+        When a kind is not known.
+    """
+    for kind in actions:
+        if kind not in tuple(Kind):
+            raise SettingsError.unknown("kind of action", kind, tuple(Kind))
+    taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
+    schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
+    return taken.map_batches(_numbered, schema=pl.Schema(schema))
+
+
+def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order by lane and number the rows; sorting is skipped where it would change nothing."""
+    opens = _opens(frame)
+    if not _is_ordered(frame, opens):
+        frame = frame.sort(*LANE, "seq", maintain_order=True)
+        opens = _opens(frame)
+    starts = np.flatnonzero(opens.to_numpy()).astype(np.int32)
+    lengths = np.diff(starts, append=np.int32(frame.height))
+    return frame.with_columns(
+        pl.int_range(frame.height, dtype=ROW, eager=True).alias("row"),
+        pl.Series("start", np.repeat(starts, lengths), dtype=ROW),
+    )
+
+
+def _opens(frame: pl.DataFrame) -> pl.Series:
+    """Whether a row is the first of a lane."""
+    differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in LANE)
+    return frame.select(differs | (pl.int_range(pl.len()) == 0)).to_series()
+
+
+def _is_ordered(frame: pl.DataFrame, opens: pl.Series) -> bool:
+    inside = frame.select((pl.col("seq").diff() >= 0).fill_null(True)).to_series() | opens
+    if not inside.all():
+        return False
+    lanes = frame.filter(opens).select(LANE)
+    run, agent = (pl.col(name) for name in LANE)
+    later = (run > run.shift(1)) | ((run == run.shift(1)) & (agent > agent.shift(1)))
+    return bool(lanes.select(later.fill_null(True).all()).item())
+
+
+def reached(flag: pl.Expr) -> pl.Expr:
+    """Number of the last row at or before each where `flag` holds, -1 before the first; lanes are not looked at."""
+    return pl.when(flag).then(pl.col("row")).otherwise(pl.lit(-1, dtype=ROW)).cum_max()
+
+
+def previous(name: str) -> pl.Expr:
+    """Value of the row before in the same lane; null at its first."""
+    return pl.when(pl.col("row") > pl.col("start")).then(pl.col(name).shift(1))
