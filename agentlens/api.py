@@ -1,0 +1,215 @@
+"""The verbs as Python functions. What the command line prints is made from what these return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentlens._version import __version__
+from agentlens.data import Data, action_kinds, each, open_data
+from agentlens.model.select import Selection
+from agentlens.results import Loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    import polars as pl
+
+    from agentlens.data import Opened
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rules import Rule
+    from agentlens.lake import IngestReport
+    from agentlens.normalise.rows import Normaliser
+
+Time = "str | datetime | None"
+
+
+def make_normaliser(
+    *,
+    key_file: str | Path | None = None,
+    tables: Sequence[str | Path] = (),
+    keep_content: bool = False,
+    fingerprint: str = "observed",
+) -> Normaliser:
+    """Build the normaliser that ingest and direct reading use.
+
+    Raises
+    ------
+    SettingsError
+        For a fingerprint that is not defined, or a table that can not be read.
+    """
+    from agentlens.normalise.digest import Key
+    from agentlens.normalise.rows import Normaliser
+    from agentlens.normalise.tables import Tables
+
+    return Normaliser(
+        key=Key.load(file=Path(key_file) if key_file else None),
+        tables=Tables.load(*(Path(path) for path in tables)),
+        keep_content=keep_content,
+        fingerprint=fingerprint,
+    )
+
+
+def ingest(
+    *sources: str | Path,
+    into: str | Path,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+    normaliser: Normaliser | None = None,
+    workers: int | None = None,
+    progress: Any = None,
+    dry_run: bool = False,
+) -> IngestReport:
+    """Read trace exports into a lake; what is there already and unchanged is left alone.
+
+    Parameters
+    ----------
+    sources
+        Files, folders, globs, or ``-`` for standard input; ``.gz`` and ``.zst`` are opened.
+    into
+        The lake's folder; made if it is not there.
+    format, sql
+        Force a format, or read through a DuckDB SELECT that yields the canonical columns.
+    normaliser
+        From `make_normaliser`; by default the user's key and the shipped tables.
+
+    Raises
+    ------
+    InputError
+        If nothing could be read.
+    LakeError
+        If the lake is locked, damaged or of another version.
+    """
+    from agentlens import lake
+
+    return lake.ingest(
+        [str(source) for source in sources],
+        Path(into),
+        format=format,
+        sql=Path(sql) if sql else None,
+        normaliser=normaliser or make_normaliser(),
+        workers=workers,
+        progress=progress,
+        dry_run=dry_run,
+    )
+
+
+def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
+    """Take a rule, a named rule, or a rule file (also a profile) for a rule book; None is the default rule.
+
+    Raises
+    ------
+    SettingsError
+        For a name that is neither a rule nor a file.
+    """
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rules import Rule as RuleClass
+    from agentlens.detect.rules import laps
+
+    if rule is None:
+        return RuleBook.of(laps())
+    if isinstance(rule, RuleBook | RuleClass):
+        return RuleBook.of(rule)
+    if not Path(rule).exists() and Path(rule).suffix == "":
+        return RuleBook.named(str(rule))
+    return RuleBook.load(Path(rule))
+
+
+def loop_parts(
+    opened: Opened,
+    book: RuleBook,
+    policies: Policies | None = None,
+    actions: Sequence[str] = ("tool", "handoff"),
+) -> Iterator[Loops]:
+    """Judge one part after the other (a lake's buckets hold whole runs), so that memory stays that of one part."""
+    from agentlens import detect
+
+    metadata = {
+        "agentlens": __version__,
+        "rule": book.default.name,
+        "rule_digest": book.digest,
+        "policies_digest": policies.digest if policies else "",
+        "actions": ",".join(actions),
+        **opened.versions(),
+    }
+    for events in each(opened.parts):
+        # verdicts are used three times; they are made once
+        held = events.collect().lazy()
+        verdicts = detect.loops(held, book, policies, actions=tuple(actions)).collect()
+        episodes = detect.episodes(held, verdicts.lazy(), book).collect()
+        runs = detect.runs(held, verdicts.lazy(), episodes.lazy()).collect()
+        yield Loops(verdicts=verdicts, episodes=episodes, runs=runs, metadata=metadata)
+
+
+def loops(
+    data: Data,
+    *,
+    rule: Rule | RuleBook | str | Path | None = None,
+    policies: Policies | str | Path | None = None,
+    actions: str | Sequence[str] = ("tool", "handoff"),
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> Loops:
+    """Judge every action of every lane.
+
+    Parameters
+    ----------
+    data
+        A lake (or its folder), a trace export, or a frame with the columns of `agentlens.model.event.EVENTS`.
+    rule
+        A `Rule`, a rule book, a name (``laps``, ``openhands``, ...) or a TOML file; default ``laps((4, 3, 2))``.
+    policies
+        Declared retry policies and waiting tools (TOML), where the export carries none.
+    actions
+        Kinds of events that take part in cycles.
+    since, until, workflow, agent
+        Which events are looked at.
+
+    Returns
+    -------
+    Loops
+        Frames ``verdicts``, ``episodes``, ``runs``; schemas in `agentlens.model.verdict`.
+
+    Raises
+    ------
+    AgentlensError
+        For settings or data that can not be used; the message says what would be accepted.
+    """
+    from agentlens.detect.policies import Policies as PoliciesClass
+
+    selection = Selection.parse(since, until, workflow, agent)
+    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    return Loops.concat(loop_parts(opened, rule_book(rule), loaded, action_kinds(actions)))
+
+
+def health(
+    data: Data,
+    *,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> pl.DataFrame:
+    """Say per tool where signatures never repeat, evidence always or never changes, or fingerprints are missing."""
+    from agentlens.normalise.health import health as judge
+
+    selection = Selection.parse(since, until, workflow, agent)
+    return judge(open_data(data, selection, normaliser=normaliser, format=format, sql=sql).events()).collect()
+
+
+def sql(lake: str | Path, query: str) -> pl.DataFrame:
+    """Run one SELECT over a lake's tables (``events``, ``receipts``, ``branches``, ``records``), read-only, offline."""
+    from agentlens.lake import Lake
+
+    return Lake.open(Path(lake)).sql(query)

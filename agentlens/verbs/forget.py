@@ -1,0 +1,25 @@
+"""``agentlens forget``: delete runs from a lake, and prove it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentlens.lake import Lake
+from agentlens.model.select import parse_time
+from agentlens.verbs.console import console, dump
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Delete and say what is gone."""
+    lake = Lake.open(Path(args.lake))
+    gone = lake.forget(run_id=args.run, before=parse_time(args.before, "--before") if args.before else None)
+    if args.json:
+        print(dump(gone))  # noqa: T201
+    else:
+        for name, count in gone.items():
+            console().print(f"{name}: {count:,} rows deleted")
+    return 0

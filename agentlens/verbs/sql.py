@@ -1,0 +1,43 @@
+"""``agentlens sql``: one read-only query."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agentlens.api import sql
+from agentlens.verbs.console import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def run(args: Namespace) -> int:
+    """Print the result as a table, JSON lines or CSV."""
+    frame = sql(args.lake, args.query)
+    if args.json:
+        print_json(frame)
+    elif args.csv:
+        sys.stdout.write(_inert(frame).write_csv())
+    else:
+        print_table(console(), f"{frame.height:,} rows", frame, limit=100)
+    return 0
+
+
+def _inert(frame: pl.DataFrame) -> pl.DataFrame:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front; lists become JSON text."""
+    columns = []
+    for name, dtype in frame.schema.items():
+        column = pl.col(name)
+        if dtype.is_nested():
+            columns.append(pl.Series(name, [None if v is None else str(v) for v in frame[name].to_list()]))
+        elif dtype == pl.String:
+            risky = pl.any_horizontal([column.str.starts_with(mark) for mark in _FORMULA])
+            columns.append(pl.when(risky).then(pl.lit("'") + column).otherwise(column).alias(name))
+        else:
+            columns.append(column)
+    return frame.select(columns)
