@@ -1,4 +1,4 @@
-"""Streams that are not plain UTF-8: gzip, zstd (also of several parts) and UTF-16, told by their first bytes."""
+"""Streams that are no plain UTF-8: gzip, zstd (also of several parts), UTF-16; told by their first bytes."""
 
 from __future__ import annotations
 

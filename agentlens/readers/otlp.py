@@ -1,0 +1,292 @@
+"""OTLP JSON: one request a line, a single document, an array of requests, and Tempo's spelling of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers import decode
+from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.ids import hex_id, micros
+from agentlens.readers.spans import WANTED, Span, Spans, facts_of, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.readers.source import Head, Source
+
+_RESOURCES: Final = ("resourceSpans", "resource_spans", "batches", "resourceLogs", "resource_logs")
+_SCOPES: Final = (
+    "scopeSpans",
+    "scope_spans",
+    "instrumentationLibrarySpans",
+    "instrumentation_library_spans",
+    "scopeLogs",
+    "scope_logs",
+)
+_RECORDS: Final = ("spans", "logRecords", "log_records")
+_STATUS: Final = {
+    1: "ok",
+    2: "error",
+    "STATUS_CODE_OK": "ok",
+    "STATUS_CODE_ERROR": "error",
+    "OK": "ok",
+    "ERROR": "error",
+}
+_NOTES: Final = frozenset({"exception", "gen_ai.evaluation.result"})
+_STEP: Final = 8
+"""Events of one span take places from here to the next: itself, a turn, and what was noted on it."""
+
+
+def claim(head: Head) -> int:
+    """Claim whatever holds resources with spans or logs, under any of the spellings in use."""
+    return 95 if any(_requests(value) for value in head.values) else 0
+
+
+def _requests(value: Any) -> list[dict[str, Any]]:
+    """Return the requests in a decoded line or document."""
+    if isinstance(value, dict):
+        if any(isinstance(value.get(name), list) for name in _RESOURCES):
+            return [value]
+        inner = value.get("trace", value.get("traces", value.get("data")))
+        return _requests(inner) if isinstance(inner, (dict, list)) else []
+    if isinstance(value, list):
+        return [request for item in value if isinstance(item, dict) for request in _requests(item)]
+    return []
+
+
+def read(source: Source, report: Report) -> Iterator[Record]:
+    """Yield the events of every span and evaluation, in file order."""
+    spans = Spans(report)
+    if source.is_lines():
+        for number, line in source.lines(report):
+            value = decode.loads(line, report, number)
+            if value is not ABSENT:
+                yield from _Line(spans, report, number).events(value)
+        return
+    value = source.document(report, _RECORDS)
+    if value is not ABSENT:
+        yield from _Line(spans, report, 0).events(value)
+
+
+class _Line:
+    """The records of one line (or of the whole document), numbered through."""
+
+    def __init__(self, spans: Spans, report: Report, number: int) -> None:
+        self.spans = spans
+        self.report = report
+        self.number = number
+        self.order = 0
+
+    def fault(self, reason: str) -> None:
+        if self.number:
+            self.report.quarantine(self.number, reason)
+        else:
+            self.report.quarantine(self.order // _STEP, reason, "record")
+
+    def events(self, value: Any) -> Iterator[RawEvent]:
+        requests = _requests(value)
+        if not requests:
+            self.fault("no resourceSpans, batches or resourceLogs here")
+        for request in requests:
+            for name in _RESOURCES:
+                for resource in self.dicts(request.get(name), name):
+                    yield from self.resource(resource)
+
+    def resource(self, resource: dict[str, Any]) -> Iterator[RawEvent]:
+        about = resource.get("resource")
+        told = dict(pairs(about.get("attributes"))) if isinstance(about, dict) else {}
+        service = told.get("service.name")
+        version, session = told.get("service.version"), told.get("session.id")
+        shared = (
+            service if isinstance(service, str) and not service.startswith("unknown_service") else None,
+            version if isinstance(version, str) else None,
+            session if isinstance(session, str) else None,
+        )
+        for scopes in _SCOPES:
+            for scope in self.dicts(resource.get(scopes), scopes):
+                for span in self.dicts(scope.get("spans"), "spans"):
+                    yield from self.span(span, shared)
+                for name in _RECORDS[1:]:
+                    for log in self.dicts(scope.get(name), name):
+                        yield from self.log(log, shared)
+
+    def dicts(self, value: Any, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of an array; anything else is a fault, null (a record set aside before) is none."""
+        if value is None:
+            return
+        if not isinstance(value, list):
+            self.fault(f"{name}: expected an array, found {type(value).__name__}")
+            return
+        for item in value:
+            if isinstance(item, dict):
+                yield item
+            elif item is not None:
+                self.fault(f"{name}: expected an object, found {type(item).__name__}")
+
+    def span(
+        self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]
+    ) -> Iterator[RawEvent]:
+        get = raw.get
+        trace_id = hex_id(get("traceId") or get("trace_id"), 16)
+        if trace_id is None:
+            self.fault("a span without a readable traceId")
+            return
+        status = get("status")
+        code = status.get("code") if isinstance(status, dict) else None
+        message = status.get("message") if isinstance(status, dict) else None
+        name = get("name")
+        notes = get("events")
+        start, end = (
+            get("startTimeUnixNano", get("start_time_unix_nano")),
+            get("endTimeUnixNano", get("end_time_unix_nano")),
+        )
+        span = Span(
+            trace_id=trace_id,
+            span_id=hex_id(get("spanId") or get("span_id"), 8),
+            parent_id=hex_id(get("parentSpanId") or get("parent_span_id"), 8),
+            name=name if isinstance(name, str) else "",
+            at=micros(start, self.report),
+            ended_at=micros(end, self.report),
+            facts=facts(get("attributes")),
+            status=_STATUS.get(code, "") if isinstance(code, (int, str)) else "",
+            message=message if isinstance(message, str) else "",
+            notes=list(self.notes(notes)) if notes else [],
+            linked_trace=_linked(get("links"), trace_id),
+            service=shared[0],
+            version=shared[1],
+            session=shared[2],
+        )
+        order, self.order = self.order, self.order + _STEP
+        yield from self.spans.events(span, self.number, order)
+
+    def notes(self, events: Any) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
+        for event in self.dicts(events, "events"):
+            name = event.get("name")
+            if isinstance(name, str) and name in _NOTES:
+                told = dict(pairs(event.get("attributes")))
+                found = facts_of(told.items())
+                if name == "exception":
+                    found["detail"] = told.get("exception.message")
+                yield name, micros(event.get("timeUnixNano", event.get("time_unix_nano")), self.report), found
+
+    def log(
+        self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]
+    ) -> Iterator[RawEvent]:
+        """Yield the verdict of an evaluation that arrives as a log record; other logs are counted by name."""
+        told = dict(pairs(raw.get("attributes")))
+        name = raw.get("eventName") or raw.get("event_name") or told.get("event.name")
+        order, self.order = self.order, self.order + _STEP
+        if name != "gen_ai.evaluation.result":
+            self.report.unknown[f"log record {name if isinstance(name, str) else ''}".strip()[:80]] += 1
+            return
+        trace_id = hex_id(raw.get("traceId") or raw.get("trace_id"), 16)
+        if trace_id is None:
+            self.fault("an evaluation without a readable traceId")
+            return
+        found = facts_of(told.items())
+        session = found.get("session")
+        at = micros(raw.get("timeUnixNano", raw.get("time_unix_nano")), self.report)
+        event = RawEvent(
+            run_id=trace_id,
+            trace_id=trace_id,
+            agent=None,
+            position=(self.number, order),
+            at=at,
+            session=session if isinstance(session, str) else shared[2],
+        )
+        yield verdict(event, found, hex_id(raw.get("spanId") or raw.get("span_id"), 8))
+
+
+def facts(attributes: Any) -> dict[str, Any]:
+    """Pick the facts out of a list of OTLP attributes in one pass, decoding only the values that are wanted."""
+    found: dict[str, Any] = {}
+    if not isinstance(attributes, list):
+        return found
+    ranks: dict[str, int] = {}
+    for attribute in attributes:
+        try:
+            wanted = WANTED.get(attribute["key"])
+        except (TypeError, KeyError):
+            continue
+        if wanted is not None:
+            fact, rank = wanted
+            if rank < ranks.get(fact, 99) and (value := value_of(attribute.get("value"))) is not None:
+                found[fact] = value
+                ranks[fact] = rank
+    return found
+
+
+def pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
+    """Yield ``(name, value)`` of a list of OTLP attributes."""
+    for attribute in attributes if isinstance(attributes, list) else ():
+        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str):
+            yield attribute["key"], value_of(attribute.get("value"))
+
+
+def value_of(union: Any) -> Any:
+    """Return the value of an OTLP ``AnyValue``; None for an empty one.
+
+    >>> value_of({"arrayValue": {"values": [{"intValue": "3"}, {"stringValue": "x"}]}})
+    [3, 'x']
+    """
+    if not isinstance(union, dict):
+        return union if isinstance(union, (str, int, float)) else None
+    text = union.get("stringValue")
+    if text is not None:
+        return text if isinstance(text, str) else None
+    for name, value in union.items():
+        if value is None:
+            continue
+        return _decoded(name.replace("_", "").lower(), value)
+    return None
+
+
+def _decoded(name: str, value: Any) -> Any:
+    if name == "stringvalue":
+        return value if isinstance(value, str) else None
+    if name == "intvalue":
+        return _integer(value)
+    if name == "doublevalue":
+        return value if isinstance(value, (int, float)) else None
+    if name in {"boolvalue", "bytesvalue"}:
+        return value
+    inner = value.get("values") if isinstance(value, dict) else None
+    if name == "arrayvalue":
+        return [value_of(item) for item in inner] if isinstance(inner, list) else None
+    if name == "kvlistvalue":
+        return dict(pairs(inner))
+    return None
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            return int(value) if len(value) < 40 else None
+        except ValueError:
+            return None
+    return value if isinstance(value, int) else None
+
+
+def _linked(links: Any, own: str) -> str | None:
+    """Return the one other trace that a span links to; None where there is none or several."""
+    if not isinstance(links, list):
+        return None
+    traces = {
+        hex_id(link.get("traceId") or link.get("trace_id"), 16) for link in links if isinstance(link, dict)
+    }
+    others = traces - {own, None}
+    return others.pop() if len(others) == 1 else None
+
+
+FORMAT = Format(
+    name="otlp-json",
+    version=1,
+    title="OTLP JSON (lines, documents, Tempo) with GenAI, OpenInference and Traceloop attributes",
+    recognised_by="resourceSpans, batches or resourceLogs",
+    proved_on="openinference and traceloop exports of one agent run, a Tempo download, the official example",
+    claim=claim,
+    read=read,
+    lines=True,
+    rank=70,
+)
