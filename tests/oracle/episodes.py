@@ -27,6 +27,9 @@ class Episode:
     end_seq: int
     laps: int
     closed_by: str | None = None
+    tools: tuple[str, ...] = ()
+    tokens: int | None = None
+    cost_usd: float | None = None
     lap: tuple[str | None, ...] = ()
     seen: list[Event] = field(default_factory=list)
 
@@ -82,11 +85,22 @@ def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile | 
                 alert_seq=event.seq,
                 end_seq=event.seq,
                 laps=judged.laps,
+                tools=tuple(e.tool for e in lane[i + 1 - judged.period : i + 1]),
                 lap=lap,
                 seen=list(lane[start : i + 1]),
             )
             done.append(current)
         else:
             current.laps = max(current.laps, judged.laps)
-            current.seen = [*current.seen, event]
+            current.seen = [*current.seen, *lane[start : i + 1]]
+    for episode in done:
+        _add_up(episode, [e for e in whole if episode.onset_seq <= e.seq <= episode.end_seq])
     return done
+
+
+def _add_up(episode: Episode, inside: Sequence[Event]) -> None:
+    """Sum tokens and cost over all events of the lane between onset and end, model calls included."""
+    tokens = [n for e in inside for n in (e.tokens_in, e.tokens_out) if n is not None]
+    costs = [e.cost_usd for e in inside if e.cost_usd is not None]
+    episode.tokens = sum(tokens) if tokens else None
+    episode.cost_usd = sum(costs) if costs else None

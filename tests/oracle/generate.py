@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.oracle import rules
 from tests.oracle.exemptions import Declared, File, Waiting
@@ -87,9 +87,29 @@ def setting(random: Random) -> Setting:
     return Setting(builder=builder, arguments=arguments, changes=changes)
 
 
-def profile(drawn: Setting) -> rules.Profile:
-    """Build the literal rule of a setting."""
-    return drawn.build(rules)
+Drawn: TypeAlias = tuple[Setting, tuple[tuple[dict[str, str], Setting], ...]]
+
+
+def book(random: Random) -> Drawn:
+    """Draw a default rule and, now and then, overrides by tool, agent and workflow."""
+    about = (
+        {"tool": "read"},
+        {"agent": "a1"},
+        {"workflow": "w"},
+        {"tool": "read", "workflow": "w"},
+        {"agent": "a1", "tool": "search"},
+    )
+    count = random.randint(1, 3) if random.random() < 0.25 else 0
+    return setting(random), tuple((names, setting(random)) for names in random.sample(about, count))
+
+
+def literal_book(drawn: Drawn) -> rules.Book:
+    """Build the literal rules of a drawing."""
+    default, overrides = drawn
+    return rules.Book(
+        default=default.build(rules),
+        overrides=tuple(rules.Override(rule=one.build(rules), **names) for names, one in overrides),
+    )
 
 
 def policy(random: Random) -> Policy:

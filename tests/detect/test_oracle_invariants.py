@@ -1,0 +1,122 @@
+"""What must not change a verdict: order of rows, other runs, what comes later, names, the date."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentlens.detect import rules as engine_rules
+from agentlens.model.event import EVENTS
+from agentlens.model.verdict import VERDICTS
+from tests.oracle import generate
+from tests.oracle.frames import frame
+from tests.oracle.lanes import actions
+
+if TYPE_CHECKING:
+    from tests.oracle.lanes import Event
+
+loops = pytest.importorskip("agentlens.detect.loops").loops
+
+SEEDS = st.integers(0, 10**9)
+FEW = settings(max_examples=15, deadline=None)
+
+
+def _rule(seed: int):
+    return generate.setting(Random(f"invariant {seed}")).build(engine_rules)
+
+
+def _judged(frame_: pl.DataFrame, seed: int) -> pl.DataFrame:
+    return loops(frame_.lazy(), _rule(seed)).collect()
+
+
+def _rows(events: list[Event], seed: int) -> list[tuple]:
+    return _judged(frame(events), seed).drop("run_id", "at").rows()
+
+
+@FEW
+@given(SEEDS)
+def test_shuffled_rows_give_the_same_table(seed):
+    """The engine sorts by lane and seq itself, and what it returns is sorted."""
+    events = [
+        e for k in range(4) for e in generate.lane(f"{seed} {k}", run_id=f"r{k // 2}", agent=f"a{k % 2}")
+    ]
+    ordered = frame(events)
+    shuffled = ordered.sample(fraction=1.0, shuffle=True, seed=seed % 2**32)
+    found = _judged(ordered, seed)
+    assert found.equals(_judged(shuffled, seed))
+    assert found.equals(found.sort("run_id", "agent", "seq"))
+
+
+@FEW
+@given(SEEDS)
+def test_lanes_do_not_touch_each_other(seed):
+    """Many lanes judged together get what each gets alone: concatenation, and any unrelated run, change nothing."""
+    lanes = [generate.lane(f"{seed} {k}", run_id=f"r{k}") for k in range(5)]
+    together = _judged(frame([e for lane in lanes for e in lane]), seed)
+    apart = pl.concat([_judged(frame(lane), seed) for lane in lanes])
+    assert together.equals(apart)
+
+
+@FEW
+@given(SEEDS)
+def test_the_verdict_of_a_prefix_is_the_verdict_of_the_whole(seed):
+    """What comes later never changes what is said of an event."""
+    lane = generate.lane(seed)
+    whole = _judged(frame(lane), seed).drop("run_id").rows()
+    ends = [event.seq for event in actions(lane)]
+    cuts = [replace(e, run_id=f"{end:03d}") for end in ends for e in lane if e.seq <= end]
+    last = _judged(frame(cuts), seed).group_by("run_id", maintain_order=True).last().drop("run_id").rows()
+    assert last == whole
+
+
+@FEW
+@given(SEEDS)
+def test_names_of_signatures_and_fingerprints_mean_nothing(seed):
+    """Any one-to-one renaming of digests gives the same verdicts."""
+    lane = generate.lane(seed)
+    other = [
+        replace(
+            e,
+            signature=e.signature and e.signature[::-1] + "!",
+            fingerprint=e.fingerprint and "~" + e.fingerprint,
+        )
+        for e in lane
+    ]
+    assert _rows(lane, seed) == _rows(other, seed)
+
+
+@FEW
+@given(SEEDS, st.integers(1, 10**15))
+def test_the_date_means_nothing(seed, shift):
+    """Moving every time and deadline by one amount gives the same verdicts."""
+
+    def moved(time: int | None) -> int | None:
+        return None if time is None else time + shift
+
+    lane = generate.lane(seed)
+    later = [
+        replace(
+            e,
+            at=moved(e.at),
+            ended_at=moved(e.ended_at),
+            lease=e.lease and replace(e.lease, deadline=moved(e.lease.deadline)),
+        )
+        for e in lane
+    ]
+    assert _rows(lane, seed) == _rows(later, seed)
+
+
+def test_no_events_give_no_verdicts():
+    """An empty table and one without actions give an empty table of the right schema."""
+    empty = EVENTS.to_frame()
+    talk = frame([replace(e, kind="message") for e in generate.lane(1)])
+    for events in (empty, talk):
+        found = _judged(events, 1)
+        assert found.is_empty()
+        assert found.schema == VERDICTS
