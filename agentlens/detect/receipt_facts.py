@@ -1,0 +1,171 @@
+"""What the receipts of one handoff say together: times of each transition, and where they disagree.
+
+Everything here is a minimum, a maximum or an "any" over the receipts of a handoff, so that neither the order in
+which receipts arrive nor how often one is repeated can change an answer. What needs pairs of receipts (waits,
+implied acceptance, outcomes that differ) is looked for only in the handoffs that can have it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from agentlens.model.receipt import ReceiptEvent
+
+HANDOFF: Final = ("operation_id", "handoff_id")
+
+_EVENTS: Final = [str(event) for event in ReceiptEvent]
+_RANK: Final = {event: rank for rank, event in enumerate(_EVENTS)}
+_UNKNOWN_RANK: Final = len(_EVENTS)
+_RANKS: Final = 16  # room for a rank beside a time in one integer
+_OUTCOMES: Final = ["unknown", "failed", "passed"]
+_OUTCOME_BITS: Final = 4
+
+
+def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
+    """Receipts not after ``as_of`` with ``t`` (microseconds, or position where untimed) and ``rank``.
+
+    ``as_of`` is the newest time in the data where none is given. Untimed receipts, which only a trace without
+    times yields, are never after it.
+    """
+    known = pl.col("event").cast(pl.Enum(_EVENTS), strict=False).to_physical()
+    rows = receipts.with_columns(
+        as_of=(pl.col("at").max() if as_of is None else as_of).cast(pl.Datetime("us", "UTC")).cast(pl.Int64),
+        t=pl.coalesce(pl.col("at").cast(pl.Int64), pl.col("order")),
+        rank=known.fill_null(_UNKNOWN_RANK).cast(pl.Int64),
+    )
+    return rows.filter((pl.col("at").cast(pl.Int64) <= pl.col("as_of")) | pl.col("at").is_null())
+
+
+def when_event(*events: str) -> pl.Expr:
+    """Time of the receipt where it is one of these transitions, else null."""
+    ranks = [_RANK[event] for event in events]
+    is_one = pl.col("rank") == ranks[0] if len(ranks) == 1 else pl.col("rank").is_in(ranks)
+    return pl.when(is_one).then(pl.col("t"))
+
+
+def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """One row a handoff: first and last times per transition, the parties, and what was seen at all."""
+    is_delegated = pl.col("rank") == _RANK["delegated"]
+    is_accepted = pl.col("rank") == _RANK["accepted"]
+    outcome = (
+        pl.col("outcome").cast(pl.Enum(_OUTCOMES), strict=False).to_physical().fill_null(0).cast(pl.Int64)
+    )
+    named = rows.with_columns(
+        delegated=when_event("delegated"),
+        accepted_first=when_event("accepted"),
+        work_first=when_event("progress", "waiting", "completed"),
+        sign=when_event("accepted", "progress"),
+        completed_first=when_event("completed"),
+        verified_first=when_event("outcome_verified"),
+        closed=when_event("rejected", "cancelled"),
+        newest=pl.col("t") * _RANKS + pl.col("rank"),
+        newest_outcome=when_event("outcome_verified") * _OUTCOME_BITS + outcome,
+        giver=pl.when(is_delegated).then("author").cast(pl.Categorical),
+        taker=pl.when(is_delegated).then("recipient").cast(pl.Categorical),
+        accepter=pl.when(is_accepted).then("author").cast(pl.Categorical),
+        class_=pl.when(is_delegated).then("urgency").cast(pl.Categorical),
+        unknown_event=pl.col("rank") == _UNKNOWN_RANK,
+    )
+    return named.group_by(HANDOFF).agg(
+        pl.col(
+            "delegated", "accepted_first", "work_first", "completed_first", "verified_first", "closed"
+        ).min(),
+        pl.col("sign").max(),
+        completed_last=pl.col("completed_first").max(),
+        newest=pl.col("newest").max(),
+        newest_outcome=pl.col("newest_outcome").max(),
+        newest_verified=pl.col("verified_first").max(),
+        giver=pl.col("giver").min(),
+        taker=pl.col("taker").min(),
+        taker_other=pl.col("taker").max(),
+        accepter=pl.col("accepter").min(),
+        accepter_other=pl.col("accepter").max(),
+        urgency=pl.col("class_").min(),
+        urgency_other=pl.col("class_").max(),
+        expected_artifact=pl.col("expected_artifact").min(),
+        artifact_other=pl.col("expected_artifact").max(),
+        unknown_event=pl.col("unknown_event").any(),
+        as_of=pl.col("as_of").max(),
+        untimed=pl.col("at").is_null().any(),
+        inferred=pl.col("inferred").any(),
+        unverifiable=pl.col("verifiable").not_().any(),
+        rule=pl.col("rule").min(),
+        run_id=pl.col("run_id").min(),
+        trace_id=pl.col("trace_id").min(),
+        source=pl.when(is_delegated).then("source").min(),
+    )
+
+
+def newest_event() -> pl.Expr:
+    """Name of the newest transition: largest time, ties by lifecycle order."""
+    names = dict(enumerate([*_EVENTS, "unknown"]))
+    return (pl.col("newest") % _RANKS).replace_strict(names, return_dtype=pl.String)
+
+
+def newest_time() -> pl.Expr:
+    """Time of the newest transition."""
+    return pl.col("newest") // _RANKS
+
+
+def newest_outcome() -> pl.Expr:
+    """Outcome that the newest `outcome_verified` gives; null without one."""
+    names = dict(enumerate(_OUTCOMES))
+    return (pl.col("newest_outcome") % _OUTCOME_BITS).replace_strict(names, return_dtype=pl.String)
+
+
+def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
+    """First later receipt of the recipient, in handoffs nobody accepted explicitly.
+
+    Where no recipient is named, it is whoever but the giver reports work.
+    """
+    silent = facts.filter(
+        pl.col("accepted_first").is_null()
+        & pl.col("delegated").is_not_null()
+        & (newest_time() >= pl.col("delegated"))
+        & pl.min_horizontal("work_first", "verified_first").is_not_null()
+    ).select(
+        *HANDOFF,
+        pl.col("delegated"),
+        giver=pl.col("giver").cast(pl.String),
+        named=pl.col("taker").is_not_null(),
+    )
+    work = [_RANK[event] for event in ("progress", "waiting", "completed")]
+    later = rows.filter(pl.col("rank").is_in([*work, _RANK["outcome_verified"]])).join(silent, on=HANDOFF)
+    takers = rows.filter(pl.col("rank") == _RANK["delegated"]).select(*HANDOFF, "recipient").unique()
+    by_recipient = later.filter("named").join(
+        takers, left_on=[*HANDOFF, "author"], right_on=[*HANDOFF, "recipient"], how="semi"
+    )
+    by_anyone = later.filter(
+        ~pl.col("named") & (pl.col("author") != pl.col("giver")) & pl.col("rank").is_in(work)
+    )
+    implied = pl.concat([by_recipient, by_anyone]).filter(pl.col("t") >= pl.col("delegated"))
+    return implied.group_by(HANDOFF).agg(implied_first=pl.col("t").min())
+
+
+def differing_outcomes(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
+    """Handoffs in which two outcomes of the same time differ (``outcomes_differ`` is true)."""
+    several = facts.filter(pl.col("verified_first").is_not_null()).select(HANDOFF)
+    outcomes = rows.filter(pl.col("rank") == _RANK["outcome_verified"]).select(
+        *HANDOFF, "t", outcome=pl.col("outcome").fill_null("unknown")
+    )
+    per_time = outcomes.join(several, on=HANDOFF, how="semi").unique().group_by(*HANDOFF, "t").agg(pl.len())
+    return (
+        per_time.filter(pl.col("len") > 1).select(HANDOFF).unique().with_columns(outcomes_differ=pl.lit(True))
+    )
+
+
+def first_urgency(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
+    """Urgency at the first delegation, where delegations of one handoff name different ones."""
+    several = facts.filter(pl.col("urgency") != pl.col("urgency_other")).select(*HANDOFF, "delegated")
+    firsts = rows.join(several, on=HANDOFF).filter(
+        (pl.col("rank") == _RANK["delegated"]) & (pl.col("t") == pl.col("delegated"))
+    )
+    return firsts.group_by(HANDOFF).agg(first_urgency=pl.col("urgency").min())
+
+
+def failing_receipts(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Sources of the receipts whose author failed authentication, per handoff."""
+    forged = rows.filter(pl.col("auth") == "forged")
+    return forged.group_by(HANDOFF).agg(failing_receipts=pl.col("source").unique().sort())

@@ -1,0 +1,42 @@
+"""Declared waits of handoffs: which are honoured, until when (SPEC section 4, rules 4 and 6)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from agentlens.detect.receipt_facts import HANDOFF
+
+
+def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
+    """One row a handoff that ever waited: when its honoured waits ended, and the wait it stands in.
+
+    A wait is honoured when it names a reason or an owner and its deadline (or, without one, ``wait_limit``) lies
+    after it. It ends at its next receipt or its deadline, the earlier. ``wait_end``: the newest end not after
+    ``as_of``. ``wait_until``, ``wait_owner``, ``wait_open``: deadline, owner and lack of a deadline of the newest
+    receipt, where that is an honoured wait.
+    """
+    is_wait = pl.col("event") == "waiting"
+    waited = rows.filter(is_wait).select(HANDOFF).unique()
+    own = rows.join(waited, on=HANDOFF, how="semi").select(
+        *HANDOFF, "t", "rank", "event", "reason", "owner", "at", "deadline", "as_of"
+    )
+    steps = own.select(*HANDOFF, "t", "rank").unique().sort(*HANDOFF, "t", "rank")
+    following = steps.with_columns(following=pl.col("t").shift(-1).over(HANDOFF))
+    waits = own.filter(is_wait).join(following, on=[*HANDOFF, "t", "rank"], how="left")
+    until = pl.coalesce(pl.col("deadline").cast(pl.Int64), pl.col("t") + wait_limit_us)
+    named = (pl.col("reason").fill_null("") != "") | (pl.col("owner").fill_null("") != "")
+    honoured = waits.with_columns(until=until).filter(
+        named & pl.col("at").is_not_null() & (pl.col("until") > pl.col("t"))
+    )
+    end = pl.min_horizontal("following", "until")
+    stands = pl.col("following").is_null()
+    return (
+        honoured.with_columns(end=end, open=pl.col("deadline").is_null())
+        .group_by(HANDOFF)
+        .agg(
+            wait_end=pl.col("end").filter(pl.col("end") <= pl.col("as_of")).max(),
+            wait_until=pl.col("until").filter(stands).max(),
+            wait_dated=pl.col("until").filter(stands & ~pl.col("open")).max(),
+            wait_owner=pl.col("owner").filter(stands).min(),
+        )
+    )
