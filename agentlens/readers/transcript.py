@@ -1,0 +1,247 @@
+"""Role-and-content transcripts of agent teams, with or without addressees (Magentic-One, group chats).
+
+An agent's message to another (``Orchestrator (-> WebSurfer)``) is a handoff; the addressee's next message is
+its reply. Plans and ledgers (``Orchestrator (thought)``) are kept as bare facts: their text is the model's own
+word on its progress and is never read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers.base import Format
+from agentlens.readers.blocks import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.readers.base import Record, Report
+    from agentlens.readers.source import Head, Source
+
+_ROLE = re.compile(r"(?P<agent>[^()]{1,80}?) \((?:-> (?P<to>[^()]{1,80})|(?P<aside>[^()]{1,80}))\)")
+_HUMANS: Final = frozenset({"human", "user"})
+_EXECUTOR = re.compile(r"(?i)computer[_ ]?terminal|code[_ ]?executor")
+_EXIT = re.compile(r"exitcode: (-?\d{1,4})")
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_DONE: Final = "No agent selected"
+_TERMINATE = re.compile(r"\bTERMINATE\b")
+_KEYS: Final = ("history", "messages", "chat_history")
+
+
+def claim(head: Head) -> int:
+    """Claim one document whose messages carry addressees or asides in their roles, or speakers by name."""
+    if head.lines or head.magic or not head.values:
+        return 0
+    messages = _messages(head.values[0]) or []
+    known = [message for message in messages if isinstance(message, dict)]
+    if any(_ROLE.fullmatch(text_of(message.get("role"))) for message in known):
+        return 92
+    if len(known) > 1 and all(_speaks(message) for message in known) and isinstance(head.values[0], dict):
+        return 75 if "history" in head.values[0] else 0
+    return 0
+
+
+def read(source: Source, report: Report) -> Iterator[Record]:
+    """Yield the events of one transcript, in order of its messages."""
+    document = source.document(report, record_keys=("", *_KEYS))
+    if document is ABSENT:
+        return
+    messages = _messages(document)
+    if messages is None:
+        report.quarantine(
+            0, "no transcript: a list of messages, or one under 'history', was expected", "byte"
+        )
+        return
+    turns: list[_Turn] = []
+    for index, message in enumerate(messages):
+        turn = _turn(index, message)
+        if turn is None:
+            report.quarantine(index, "a message without a role or without text", "record")
+        else:
+            turns.append(turn)
+    run_id = source.path.name.split(".json")[0]
+    if any(turn.to for turn in turns):
+        yield from _addressed(turns, run_id)
+    else:
+        yield from _group_chat(turns, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    index: int
+    agent: str
+    text: str
+    to: str = ""
+    aside: str = ""
+    human: bool = False
+
+    @property
+    def line(self) -> str:
+        """The first line that says anything: what the agent did, in its own words."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
+
+def _messages(document: Any) -> list[Any] | None:
+    if isinstance(document, list):
+        return document
+    if isinstance(document, dict):
+        return next((document[key] for key in _KEYS if isinstance(document.get(key), list)), None)
+    return None
+
+
+def _speaks(message: dict[str, Any]) -> bool:
+    return (
+        isinstance(message.get("content"), str) and bool(text_of(message.get("name"))) and "role" in message
+    )
+
+
+def _turn(index: int, message: Any) -> _Turn | None:
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+        return None
+    role, name = text_of(message.get("role")), text_of(message.get("name"))
+    if not role and not name:
+        return None
+    match = _ROLE.fullmatch(role)
+    if match:
+        return _Turn(index, match["agent"], message["content"], match["to"] or "", match["aside"] or "")
+    human = not name and role.lower() in _HUMANS
+    return _Turn(index, "" if human else name or role, message["content"], human=human)
+
+
+def _addressed(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
+    replies = _replies(turns)
+    lead = next(turn.agent for turn in turns if turn.to)
+    answered = {reply.index: dispatch for dispatch, reply in replies.items()}
+    for turn in turns:
+        place = (turn.index, 0)
+        if turn.human:
+            yield RawEvent(
+                run_id=run_id, position=place, agent=lead, kind="message", tool="user", external_input=True
+            )
+        elif turn.to:
+            yield _dispatch(turn, replies.get(turn.index), run_id)
+        elif turn.aside:
+            yield _aside(turn, run_id)
+        else:
+            dispatch = answered.get(turn.index)
+            if dispatch is not None:
+                yield RawEvent(
+                    run_id=run_id,
+                    position=place,
+                    agent=turn.agent,
+                    kind="accept",
+                    call_id=_call(dispatch),
+                    parent_agent=lead,
+                )
+            yield _said(turn, run_id, parent_agent=lead)
+
+
+def _replies(turns: list[_Turn]) -> dict[int, _Turn]:
+    """Map each dispatch to its addressee's first message before the same agent dispatches again."""
+    open_: dict[str, _Turn] = {}  # dispatching agent -> its open dispatch
+    found: dict[int, _Turn] = {}
+    for turn in turns:
+        if turn.to:
+            open_[turn.agent] = turn
+        elif not turn.aside and not turn.human:
+            for agent, dispatch in list(open_.items()):
+                if dispatch.to == turn.agent:
+                    found[dispatch.index] = turn
+                    del open_[agent]
+                    break
+    return found
+
+
+def _dispatch(turn: _Turn, reply: _Turn | None, run_id: str) -> RawEvent:
+    return RawEvent(
+        run_id=run_id,
+        position=(turn.index, 0),
+        agent=turn.agent,
+        kind="handoff",
+        tool="handoff",
+        target=turn.to,
+        args={"to": turn.to, "request": turn.text},
+        result=ABSENT if reply is None else reply.text,
+        open=reply is None,
+        call_id=_call(turn.index),
+    )
+
+
+def _aside(turn: _Turn, run_id: str) -> RawEvent:
+    """Keep that there was a thought, nothing of what it says; an end the team chose itself is a claim."""
+    done = "termination" in turn.aside and turn.text.startswith(_DONE)
+    return RawEvent(
+        run_id=run_id,
+        position=(turn.index, 0),
+        agent=turn.agent,
+        kind="claim" if done else "log",
+        tool=turn.aside,
+        target="success" if done else None,
+    )
+
+
+def _said(turn: _Turn, run_id: str, parent_agent: str | None = None) -> RawEvent:
+    return RawEvent(
+        run_id=run_id,
+        position=(turn.index, 1),
+        agent=turn.agent,
+        kind="message",
+        tool="message",
+        args={"action": turn.line},
+        result=turn.text,
+        parent_agent=parent_agent,
+    )
+
+
+def _group_chat(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
+    """Without addressees each message is its speaker's; code that a terminal ran is its writer's action."""
+    before: _Turn | None = None
+    for turn in turns:
+        if turn.human:
+            yield RawEvent(
+                run_id=run_id, position=(turn.index, 0), kind="message", tool="user", external_input=True
+            )
+            continue
+        code = _FENCE.findall(before.text) if before is not None and _EXECUTOR.search(turn.agent) else []
+        if before is not None and code and (match := _EXIT.match(turn.text)):
+            yield RawEvent(
+                run_id=run_id,
+                position=(turn.index, 0),
+                agent=before.agent,
+                tool=turn.agent,
+                args={"code": code if len(code) > 1 else code[0]},
+                result=turn.text,
+                error_class=None if match.group(1) == "0" else f"exit_{match.group(1)}",
+                open=False,
+            )
+        else:
+            yield _said(turn, run_id)
+        if turn is turns[-1] and _TERMINATE.search(turn.text):
+            yield RawEvent(
+                run_id=run_id,
+                position=(turn.index, 2),
+                agent=turn.agent,
+                kind="claim",
+                tool="TERMINATE",
+                target="success",
+            )
+        before = turn
+
+
+def _call(index: int) -> str:
+    return f"message-{index}"
+
+
+FORMAT = Format(
+    name="transcript",
+    version=1,
+    title="role-and-content transcript of an agent team (Magentic-One, AG2 group chats)",
+    recognised_by="roles such as 'Orchestrator (-> WebSurfer)', or a history of named speakers",
+    proved_on="25 Magentic-One runs and 62 group chats",
+    claim=claim,
+    read=read,
+    rank=30,
+)
