@@ -107,9 +107,8 @@ def _chosen(policies: Policies) -> pl.Expr:
 
 def _covers(policy: RetryPolicy) -> pl.Expr:
     tests = [pl.lit("*" in policy.errors) | pl.col("error_class").is_in(list(policy.errors))]
-    for name in ("tool", "workflow"):
-        if getattr(policy, name) is not None:
-            tests.append(pl.col(name).eq_missing(getattr(policy, name)))
+    named = [name for name in ("tool", "workflow") if getattr(policy, name) is not None]
+    tests.extend(pl.col(name).eq_missing(getattr(policy, name)) for name in named)
     return pl.all_horizontal(tests)
 
 
