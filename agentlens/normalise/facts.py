@@ -1,0 +1,269 @@
+"""Coarse facts about an action that need its text, taken once, before the text goes.
+
+All of them are about what the action is, not about how it ended. None is "not known", never "no".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agentlens.normalise import sql
+from agentlens.normalise.commands import Command
+from agentlens.normalise.tables import Tables, Tool
+
+_NO_OPS: Final = frozenset({":", "true"})
+_SQL_CLIENTS: Final[dict[str, frozenset[str]]] = {
+    "psql": frozenset({"-c", "--command"}),
+    "mysql": frozenset({"-e", "--execute"}),
+    "mariadb": frozenset({"-e", "--execute"}),
+    "sqlcmd": frozenset({"-Q", "-q"}),
+    "duckdb": frozenset({"-c", "-s"}),
+    "clickhouse-client": frozenset({"-q", "--query"}),
+}
+_SQL_OPERAND: Final = frozenset({"sqlite3", "duckdb"})
+_GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
+# names that a git operand would hardly have if it were a branch; a wrong "path" would report a reset that was none
+_FILE_NAME: Final = re.compile(
+    r"""(?x)(?:^|/)(?:Makefile|Dockerfile|README|LICENSE|Cargo\.lock|[^/]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|cjs|json|toml
+    |ya?ml|md|rst|txt|cfg|ini|c|h|cc|cpp|cxx|hpp|cs|java|kt|go|rs|rb|php|swift|scala|sh|bash|sql|html?|css|scss|less|xml
+    |csv|tsv|lock|proto|graphql|vue|svelte|tf|lua|pl|r|jl|ex|exs|hs|ml|clj|dart|zig|gradle|properties|conf|env|patch
+    |diff|log|out|bak|po|tex))$"""
+)
+_CURL_WRITES: Final = (
+    "-d",
+    "--data",
+    "--data-raw",
+    "--data-binary",
+    "--data-urlencode",
+    "--json",
+    "-F",
+    "--form",
+    "-T",
+    "--upload-file",
+)
+_HTTP_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What kind of action this is. ``reset``: class of a command that destroys or rewinds work, else None."""
+
+    pause: bool | None = None
+    change: bool | None = None
+    check: bool | None = None
+    external: bool | None = None
+    reset: str | None = None
+
+
+UNKNOWN: Final = Facts()
+
+
+def of_tool(tool: Tool) -> Facts:
+    """Return what the tables declare about a tool by its name alone."""
+    families = tool.families
+    runs_text = not families.isdisjoint(("shell", "sql"))
+    declared = bool(families) and not runs_text
+    return Facts(
+        pause=None if runs_text and "sleep" not in families else "sleep" in families,
+        change=True
+        if "change" in families
+        else False
+        if not families.isdisjoint(("read", "sleep"))
+        else None,
+        check=True if "check" in families else False if declared else None,
+        external=True if "external" in families else False if declared else None,
+    )
+
+
+def of_sql(text: str) -> Facts:
+    """Return the facts of SQL statements."""
+    return Facts(pause=False, change=sql.changes(text), check=False, reset=sql.reset_class(text))
+
+
+def of_commands(found: Sequence[Command], tables: Tables) -> Facts:
+    """Return the facts of a command line from its simple commands.
+
+    ``change`` and ``external`` are true if one command is known so, false if all are known not to be; a
+    ``pause`` is a line of nothing but sleeps.
+    """
+    known = [_Judged(command, tables) for command in found]
+    reads = all(judged.reads for judged in known)
+    changes = any(judged.changes for judged in known)
+    checks = any(judged.listed("check") for judged in known)
+    external = any(judged.leaves() for judged in known)
+    return Facts(
+        pause=_only_sleeps(found),
+        change=True if changes else False if reads else None,
+        check=True if checks else False if reads or changes else None,
+        external=True
+        if external
+        else False
+        if reads or all(j.reads or j.listed("change") for j in known)
+        else None,
+        reset=next((name for name in (judged.reset() for judged in known) if name), None),
+    )
+
+
+def _only_sleeps(found: Sequence[Command]) -> bool:
+    names = [command.name for command in found if command.name not in _NO_OPS]
+    return bool(names) and all(name == "sleep" for name in names)
+
+
+class _Judged:
+    """One simple command with what the word tables say about it."""
+
+    __slots__ = ("changes", "command", "git", "operands", "reads", "tables")
+
+    def __init__(self, command: Command, tables: Tables) -> None:
+        self.tables = tables
+        self.git = _git_words(command.words) if command.name == "git" else ()
+        self.command = Command(("git", *self.git), command.writes) if self.git else command
+        self.operands = self.command.operands
+        in_place = command.name in ("sed", "perl") and self.command.has("i", "--in-place")
+        script = _sql_of(command)
+        of_script = sql.changes(script) if script is not None else None
+        deletes = command.name == "find" and "-delete" in command.words
+        fetches = command.name in ("curl", "wget") and (
+            command.name == "wget" or command.has("oO", "--output")
+        )
+        self.changes = bool(
+            command.writes
+            or in_place
+            or of_script
+            or deletes
+            or fetches
+            or (self.listed("change") and not self._dry())
+        )
+        plain_filter = command.name in ("sed", "awk", "gawk", "find", "curl", "xargs")
+        self.reads = not self.changes and (
+            of_script is False or plain_filter or not command.words or self.listed("read")
+        )
+
+    def listed(self, fact: str) -> bool:
+        """Whether a line of the table's word list begins this command."""
+        words = self.command.words
+        if not words:
+            return False
+        return _begins(self.tables.commands.get(fact, {}).get(words[0], ()), words[1:], self.operands)
+
+    def leaves(self) -> bool:
+        """Whether the effect leaves the machine."""
+        command = self.command
+        if command.name == "curl":
+            words = command.words
+            method = next((words[i + 1] for i, w in enumerate(words[:-1]) if w in ("-X", "--request")), "")
+            glued = next((w[2:] for w in words if w.startswith("-X") and len(w) > 2), "")  # noqa: PLR2004
+            return (method or glued).upper() in _HTTP_WRITES or any(
+                w in _CURL_WRITES or w.startswith(("--data", "--json=", "--form=")) for w in words
+            )
+        return self.listed("external") and not self._dry()
+
+    def _dry(self) -> bool:
+        return self.command.has("", "--dry-run") or (
+            bool(self.git) and self.git[0] == "clean" and self.command.has("n")
+        )
+
+    def reset(self) -> str | None:
+        """Class of a destructive or rewinding command, by its words."""
+        command = self.command
+        if self.git:
+            return _git_reset(command, self.operands[1:])
+        if command.name == "rm" and command.has("rR", "--recursive"):
+            return "rm_rf"
+        if command.name == "find" and "-delete" in command.words:
+            return "find_delete"
+        script = _sql_of(command)
+        if script is not None:
+            return sql.reset_class(script)
+        if (
+            command.name in ("docker", "podman", "docker-compose")
+            and "down" in self.operands
+            and command.has("v", "--volumes")
+        ):
+            return "docker_volume_rm"
+        if command.name == "terraform" and "apply" in self.operands and "-destroy" in command.words:
+            return "terraform_destroy"
+        for rest, name in self.tables.resets.get(command.name, ()):
+            if _begins((rest,), command.words[1:], self.operands) and not self._dry():
+                return name
+        return None
+
+
+def _begins(lines: Iterable[tuple[str, ...]], words: tuple[str, ...], operands: tuple[str, ...]) -> bool:
+    """Whether one of the word lists begins the words, with or without the options between."""
+    return any(line in (words[: len(line)], operands[: len(line)]) for line in lines)
+
+
+def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words after ``git`` from the subcommand on, without git's own options."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_VALUED else 1
+    return words[at:]
+
+
+def _git_reset(command: Command, operands: tuple[str, ...]) -> str | None:
+    verb = command.words[1]
+    first = operands[0] if operands else ""
+    if verb == "reset":
+        return "git_reset_hard" if command.has("", "--hard", "--merge", "--keep") else None
+    if verb == "clean":
+        return "git_clean" if command.has("f", "--force") and not command.has("n", "--dry-run") else None
+    if verb == "restore":
+        return (
+            None
+            if command.has("S", "--staged") and not command.has("W", "--worktree")
+            else "git_checkout_path"
+        )
+    if verb == "stash":
+        if first in ("drop", "clear"):
+            return "git_stash_drop"
+        return "git_stash" if first in ("", "push", "save") or "--" in command.words else None
+    if verb == "checkout":
+        return _git_checkout(command, operands)
+    if verb == "switch":
+        return "git_checkout_force" if command.has("f", "--force", "--discard-changes") else None
+    if verb == "push":
+        forced = command.has("f", "--force", "--force-with-lease") or any(o.startswith("+") for o in operands)
+        return "git_push_force" if forced else None
+    if verb == "branch":
+        return "git_branch_delete" if command.has("D") else None
+    return None
+
+
+def _git_checkout(command: Command, operands: tuple[str, ...]) -> str | None:
+    words = command.words[2:]
+    if "--" in words:
+        return "git_checkout_path" if words[words.index("--") + 1 :] else None
+    if command.has("", "--pathspec-from-file", "--ours", "--theirs") or command.has("p", "--patch"):
+        return "git_checkout_path"
+    if command.has("bBt", "--orphan", "--detach", "--track"):
+        return None
+    if len(operands) > 1 or (operands and _is_path(operands[0])):
+        return "git_checkout_path"
+    return "git_checkout_force" if command.has("f", "--force") else None
+
+
+def _is_path(operand: str) -> bool:
+    return (
+        operand in (".", "..", ":/")
+        or operand.startswith(("./", "../", "/", ":/", ":("))
+        or operand.endswith("/")
+        or "*" in operand
+        or bool(_FILE_NAME.search(operand))
+    )
+
+
+def _sql_of(command: Command) -> str | None:
+    """Return the SQL text given to a database client on its command line."""
+    flags = _SQL_CLIENTS.get(command.name)
+    if flags:
+        for at, word in enumerate(command.words[:-1]):
+            if word in flags:
+                return command.words[at + 1]
+    if command.name in _SQL_OPERAND and len(command.operands) > 1:
+        return " ; ".join(command.operands[1:])
+    return None

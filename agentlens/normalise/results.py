@@ -1,0 +1,125 @@
+"""What was seen after an action, in canonical form, and what is no evidence at all (SPEC section 2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentlens.model.raw import ABSENT
+from agentlens.normalise.canonical import Canon, TooDeep, dumps, plain_text
+from agentlens.normalise.tables import Tables, Tool
+
+_ANSI: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
+)
+_OVERWRITTEN: Final = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
+_STUB_MAX: Final = 400
+_END: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Canonical evidence: ``text`` is None where nothing is known; ``why`` then says why.
+
+    ``dropped``: (path, rule) of fields left out; ``masked``: names of the masks that took something out.
+    """
+
+    text: str | None
+    why: str = ""
+    dropped: tuple[tuple[str, str], ...] = ()
+    masked: tuple[str, ...] = ()
+
+
+def clean_text(text: str, tool: Tool, masked: list[str] | None = None) -> str:
+    r"""Return result text as a reader of the screen saw it, without what only names the call or the clock.
+
+    ANSI sequences go, ``\r\n`` is ``\n``, a line overwritten after ``\r`` is what stood there last.
+    """
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = plain_text(text)
+    if "\r" in text:
+        text = _OVERWRITTEN.sub("", text).replace("\r", "")
+    for mask in tool.masks:
+        if masked is None:
+            text = mask.apply(text)
+            continue
+        shorter = mask.apply(text)
+        if shorter != text:
+            masked.append(mask.name)
+        text = shorter
+    return text.strip()
+
+
+def evidence(tool: Tool, result: Any, tables: Tables, *, explain: bool = False) -> Evidence:
+    """Bring a result into canonical form.
+
+    A missing or null result, a redaction mark, a truncation or compaction stub is no evidence. An empty text
+    is a result.
+    """
+    if result is ABSENT or result is None:
+        return Evidence(None, "no result")
+    masked: list[str] | None = [] if explain else None
+    if isinstance(result, (list, tuple)):
+        result = _joined(result)
+    if isinstance(result, str):
+        text = clean_text(result, tool, masked)
+        stub = stub_of(text, tables)
+        if stub:
+            return Evidence(None, f"stub: {stub}")
+        if not text or text[0] not in "{[":
+            return Evidence(text, masked=tuple(masked or ()))
+        result = text
+    canon = Canon(tool.drop_results, leaf=lambda leaf: clean_text(leaf, tool, masked), refill=False)
+    try:
+        value = canon.value(result)
+    except (TooDeep, RecursionError):
+        return Evidence(None, "nested too deeply")
+    stub = _stub_within(value, tables)
+    if stub:
+        return Evidence(None, f"stub: {stub}")
+    text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
+    return Evidence(text, dropped=tuple(canon.dropped), masked=tuple(masked or ()))
+
+
+def stub_of(text: str, tables: Tables) -> str | None:
+    """Return the name of the pattern by which this text is no result but the mark of a missing one."""
+    if len(text) <= _STUB_MAX:
+        for stub in tables.stubs:
+            if (stub.pattern.search(text) if stub.at_end else stub.pattern.fullmatch(text)) is not None:
+                return stub.name
+        return None
+    end = text[-_END:]
+    return next((stub.name for stub in tables.stubs if stub.at_end and stub.pattern.search(end)), None)
+
+
+def _stub_within(value: Any, tables: Tables) -> str | None:
+    """A result whose every text is a mark of something missing is missing; one that only holds one is not."""
+    texts: list[str] = []
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict):
+            pending.extend(v for k, v in item.items() if k != "type")
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif item is not None:
+            return None
+    found = [stub_of(text, tables) for text in texts]
+    return found[0] if found and all(found) else None
+
+
+def _joined(parts: Any) -> Any:
+    """Text of a list of text parts, so that ``"x"`` and ``[{"type": "text", "text": "x"}]`` are one result."""
+    texts = []
+    for part in parts:
+        if not isinstance(part, dict) or part.get("type") not in ("text", "output_text", "input_text"):
+            return parts
+        text = part.get("text")
+        if not isinstance(text, str):
+            return parts
+        texts.append(text)
+    return "\n".join(texts) if texts else parts
