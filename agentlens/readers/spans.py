@@ -25,7 +25,8 @@ DIALECTS: Final = (genai, openinference, traceloop)
 _TURNERS: Final = frozenset({"agent", "log"})
 _HANDOFF_NAME: Final = re.compile(r"handoff to (.+)", re.IGNORECASE)
 _ARROW: Final = re.compile(r"(.*?)\s*(?:→|->)\s*(.+?)(?:\.handoff)?")
-_HANDOFF_TOOL: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(\w+)")
+HANDOFF_TOOL: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?!human)(\w+)")
+"""A tool that hands over to another agent; going to a person is an action like any other."""
 _ADDRESSEE: Final = ("agent_name", "agent", "target", "recipient", "coworker")
 _PASSED: Final = frozenset({"pass", "passed", "success", "succeeded", "true", "yes", "correct", "resolved"})
 _FAILED: Final = frozenset({"fail", "failed", "failure", "false", "no", "incorrect", "unresolved"})
@@ -127,7 +128,7 @@ def addressee(span: Span, tool: str, args: Any) -> str | None:
         arrow = _ARROW.fullmatch(span.name)
         name = to or (arrow[2] if arrow else "")
         return "" if name == "unknown" else name
-    if found := _HANDOFF_TOOL.fullmatch(tool):
+    if found := HANDOFF_TOOL.fullmatch(tool):
         if found[1] in {"agent", "coworker"}:
             given = decode.attempt(args) if isinstance(args, str) else args
             names = (given.get(key) for key in _ADDRESSEE) if isinstance(given, dict) else ()
@@ -236,7 +237,7 @@ class Spans:
 
     def _handoff(self, span: Span, position: tuple[int, int], tool: str, to: str) -> RawEvent:
         error, _ = _failure(span, ABSENT)
-        named = _HANDOFF_TOOL.fullmatch(tool) is not None
+        named = HANDOFF_TOOL.fullmatch(tool) is not None
         return self._event(
             span,
             position,
