@@ -1,0 +1,76 @@
+"""Reading sources without a lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from agentlens.errors import AgentlensError, InputError
+from agentlens.lake.plan import source_id
+from agentlens.lake.reading import Frames, Piece, format_of
+from agentlens.model.branch import BRANCHES
+from agentlens.model.event import CONTENT
+from agentlens.model.receipt import RECEIPTS
+from agentlens.model.record import RECORDS
+from agentlens.normalise.assemble import assemble
+from agentlens.readers.base import Report
+from agentlens.readers.source import Source, expand
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agentlens.normalise.rows import Normaliser
+
+
+class Direct(NamedTuple):
+    """What was read: frames as a lake would give them, and what could not be read."""
+
+    events: pl.LazyFrame
+    receipts: pl.LazyFrame
+    branches: pl.LazyFrame
+    report: Report
+
+
+def read_file(
+    path: str | Path | Source,
+    normaliser: Normaliser,
+    *,
+    format: str | None = None,  # noqa: A002 - the word users know
+    sql: str | None = None,
+) -> Direct:
+    """Read one file, or every file of a folder or pattern, into memory, assembled.
+
+    Raises
+    ------
+    InputError
+        Nothing can be read. Of several files, those that cannot be read are faults of the report.
+    """
+    sources = [path] if isinstance(path, Source) else expand([path])
+    report = Report()
+    records: list[pl.DataFrame] = []
+    receipts: list[pl.DataFrame] = []
+    branches: list[pl.DataFrame] = []
+    refused: list[str] = []
+    for source in sources:
+        piece = Piece(source=source, source_id=source_id(source.name), format=format, sql=sql)
+        try:
+            frames = Frames(normaliser, piece, format_of(piece), report)
+            records += frames.records()
+            typed = frames.typed()
+        except AgentlensError as error:
+            refused.append(str(error))
+            report.quarantine(0, str(error), "record")
+            continue
+        receipts.append(typed[0].drop("source_id"))
+        branches.append(typed[1].drop("source_id"))
+    if len(refused) == len(sources):
+        raise InputError(refused[0] if refused else f"{path}: holds no file; accepted: a trace export")
+    schema = pl.Schema({**RECORDS, **(CONTENT if normaliser.keep_content else {})})
+    found = pl.concat([pl.DataFrame(schema=schema), *records])
+    return Direct(
+        events=assemble(found.lazy()),
+        receipts=pl.concat([pl.DataFrame(schema=RECEIPTS), *receipts]).lazy(),
+        branches=pl.concat([pl.DataFrame(schema=BRANCHES), *branches]).lazy(),
+        report=report,
+    )

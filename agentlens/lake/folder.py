@@ -1,0 +1,63 @@
+"""The lake's folder while it is written: made, locked, cleared of what killed ingests left."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentlens.errors import LakeError
+from agentlens.lake import manifest as manifests
+from agentlens.lake.lock import LOCK, locked
+from agentlens.lake.store import ASIDE, FOLDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.lake.manifest import Manifest
+
+LABELS = "labels"
+"""Folder of the label store inside a lake; ingest never touches it."""
+
+
+@contextmanager
+def opened(lake: Path) -> Iterator[Manifest | None]:
+    """Hold the lake's lock, and leave no empty folder behind where nothing was read."""
+    made = not lake.exists()
+    try:
+        lake.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LakeError(f"{lake}: cannot be made a lake: {error.strerror}") from None
+    known = {LOCK, manifests.MANIFEST, f".{manifests.MANIFEST}.new", LABELS, *FOLDERS}
+    if not made and not (lake / manifests.MANIFEST).exists():
+        foreign = sorted(path.name for path in lake.iterdir() if not _ours(path.name, known))
+        if foreign:
+            raise LakeError(
+                f"{lake}: holds {foreign[0]!r} and is no lake; accepted: a lake, or a new or empty folder"
+            )
+    try:
+        with locked(lake):
+            yield manifests.load(lake)
+    except OSError as error:
+        raise LakeError(f"{lake}: writing failed, the lake is as it was: {error.strerror or error}") from None
+    finally:
+        if made and not (lake / manifests.MANIFEST).exists():
+            shutil.rmtree(lake, ignore_errors=True)
+
+
+def _ours(name: str, known: set[str]) -> bool:
+    return name in known or name.startswith(ASIDE)
+
+
+@contextmanager
+def aside(lake: Path) -> Iterator[Path]:
+    """Give a folder for parts, on the lake's own disk; also clear those that killed ingests left."""
+    for old in lake.glob(f"{ASIDE}*"):
+        shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=ASIDE, dir=lake))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,292 @@
+"""From sources to a lake, all or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+
+from agentlens.errors import InputError, SettingsError
+from agentlens.lake import manifest as manifests
+from agentlens.lake.folder import aside, opened
+from agentlens.lake.manifest import Manifest, SourceEntry
+from agentlens.lake.plan import Planned, Settings, is_large, plan, tasks, work
+from agentlens.lake.reading import PieceRead
+from agentlens.lake.report import IngestReport, Progress, Step
+from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
+from agentlens.lake.store import sweep
+from agentlens.lake.summary import report_of
+from agentlens.lake.workers import Here, Processes
+from agentlens.readers import registry
+from agentlens.readers.source import Source, expand
+from agentlens.readers.sql import mapping_text
+
+if TYPE_CHECKING:
+    from agentlens.normalise.rows import Normaliser
+
+Sources: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
+
+ALONE = 24 << 20
+"""Up to so many bytes of text one process is faster than several that have to start first."""
+BUCKET_BYTES = 64 << 20
+"""Text behind one bucket of a new lake, so that a bucket is assembled in bounded memory."""
+FEWEST, MOST = 16, 1024
+
+
+def ingest(
+    sources: Sources,
+    into: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 - the word users know
+    sql: str | Path | None = None,
+    normaliser: Normaliser,
+    progress: Progress | None = None,
+    workers: int | None = None,
+    dry_run: bool = False,
+) -> IngestReport:
+    """Read trace exports into a lake: only what is new or changed, all of it or nothing.
+
+    Parameters
+    ----------
+    sources
+        Files, folders (read through), patterns, ``-`` for standard input, or `Source` objects.
+    into
+        The lake's folder; made if it is not there.
+    format
+        Read every source as this format instead of recognising each.
+    sql
+        A mapping to canonical columns: a file with one DuckDB SELECT, a shipped name, or the text itself.
+    normaliser
+        Key, tables, and definition of fingerprints to use.
+    progress
+        Told about every step.
+    workers
+        Processes to read with; default: one a core where the work is worth their start, else none.
+    dry_run
+        Say what would be read and change nothing.
+
+    Returns
+    -------
+    IngestReport
+        One line a source, and sums.
+
+    Raises
+    ------
+    InputError
+        No source can be read at all; the lake is as it was.
+    LakeError
+        The folder is no lake, is damaged, locked, of another schema version, or cannot be written.
+    """
+    lake = Path(into)
+    if workers is not None and workers < 1:
+        raise SettingsError.value("workers", workers, "1 or more")
+    if format is not None:
+        registry.named(format)
+    mapping = None if sql is None else mapping_text(sql)
+    settings = Settings(normaliser=normaliser, format=format, sql=mapping)
+    found = _expanded(sources)
+    if dry_run:
+        manifest = manifests.load(lake) or Manifest()
+        planned = [plan(source, manifest, settings) for source in found]
+        return report_of(planned, {}, manifest, settings, dry_run=True)
+    with opened(lake) as held:
+        manifest = held or _fresh(found, normaliser)
+        manifests.check_files(lake, manifest)
+        work = _Ingest(lake, manifest, settings, progress or _silent)
+        return work.run(found, workers)
+
+
+def _silent(step: Step) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass
+class _Ingest:
+    """One ingest that holds the lake's lock."""
+
+    lake: Path
+    manifest: Manifest
+    settings: Settings
+    progress: Progress
+    step: Step = field(default_factory=lambda: Step(stage="reading"))
+
+    def run(self, found: list[Source], workers: int | None) -> IngestReport:
+        expected = sum(work(_size(source), source.name) for source in found)
+        with _reading(workers, expected, self.settings.normaliser) as reading:
+            planned = [plan(source, self.manifest, self.settings) for source in found]
+            todo = [one for one in planned if one.read]
+            _refuse_all(planned)
+            if not todo:
+                return report_of(planned, {}, self.manifest, self.settings)
+            sweep(self.lake, self.manifest)
+            with aside(self.lake) as folder, ThreadPoolExecutor(1) as beside:
+                digests = {one.source_id: _digest(one, beside) for one in todo if is_large(one)}
+                reads, parts = self._read(reading, todo, folder)
+                for one in todo:
+                    if one.source_id in digests:
+                        reads[one.source_id].digest = digests[one.source_id].result()
+                return self._commit(planned, reads, parts, folder)
+
+    def _read(
+        self, reading: Here | Processes, todo: list[Planned], folder: Path
+    ) -> tuple[dict[str, PieceRead], dict[str, list[Path]]]:
+        reads = {one.source_id: PieceRead(source_id=one.source_id) for one in todo}
+        names = {one.source_id: one for one in todo}
+        left = {one.source_id: one.size for one in todo}
+        parts: dict[str, list[Path]] = {}
+        self._tell(files=len(todo), bytes=sum(left.values()))
+        for done in reading.run(tasks(todo, self.settings, folder)):
+            for piece in sorted(done.pieces, key=lambda piece: piece.source_id):
+                one = names[piece.source_id]
+                reads[piece.source_id].add(piece)
+                left[one.source_id] -= piece.bytes
+                self._tell(
+                    files_done=self.step.files_done + int(left[one.source_id] <= 0),
+                    bytes_done=self.step.bytes_done + piece.bytes,
+                    events=self.step.events + piece.records,
+                    quarantined=self.step.quarantined + piece.quarantined,
+                )
+            for table, paths in done.parts.items():
+                parts.setdefault(table, []).extend(paths)
+        return reads, {table: sorted(paths) for table, paths in parts.items()}
+
+    def _commit(
+        self,
+        planned: list[Planned],
+        reads: dict[str, PieceRead],
+        parts: dict[str, list[Path]],
+        folder: Path,
+    ) -> IngestReport:
+        planned = [_told(one, reads) for one in planned]
+        _refuse_all(planned)
+        kept = [one for one in planned if one.read]
+        if not kept:
+            return report_of(planned, reads, self.manifest, self.settings)
+        refused = {one.source_id for one in planned if one.status == "refused"}
+        change = Change(
+            aside=folder,
+            parts=_without(parts, refused),
+            replaced=frozenset(one.source_id for one in kept),
+            faults=_faults(kept, reads),
+        )
+        before = replace(
+            self.manifest, content=self.manifest.content or self.settings.normaliser.keep_content
+        )
+        made = rewrite(self.lake, before, change, lambda _done, _all: self._tell(stage="writing"))
+        sources = dict(self.manifest.sources)
+        sources |= {one.source.name: self._entry(one, reads[one.source_id]) for one in kept}
+        made = replace(made, sources=sources)
+        manifests.save(self.lake, made)
+        self._tell(stage="done")
+        return report_of(planned, reads, made, self.settings, changed=True)
+
+    def _entry(self, one: Planned, read: PieceRead) -> SourceEntry:
+        return SourceEntry(
+            name=one.source.name,
+            id=one.source_id,
+            digest=read.digest,
+            size=one.size,
+            reader=read.format,
+            reader_version=read.format_version,
+            normaliser_version=self.settings.normaliser.version,
+            key_id=self.settings.normaliser.key.key_id,
+            settings=self.settings.digest,
+            records=read.records,
+            receipts=read.receipts,
+            branches=read.branches,
+            quarantined=read.quarantined,
+            repaired=dict(sorted(read.repaired.items())),
+            unknown=dict(sorted(read.unknown.items())),
+            first_at=read.first_at,
+            last_at=read.last_at,
+        )
+
+    def _tell(self, **changed: int | str) -> None:
+        self.step = replace(self.step, **changed)  # type: ignore[arg-type]
+        self.progress(self.step)
+
+
+# -- sources
+
+
+def _expanded(sources: Sources) -> list[Source]:
+    many = [sources] if isinstance(sources, str | Path | Source) else list(sources)
+    if not many:
+        raise InputError("no source is given; accepted: files, folders, patterns, or -")
+    found = [one for one in many if isinstance(one, Source)]
+    found += expand([one for one in many if not isinstance(one, Source)])
+    if not found:
+        raise InputError(f"{many[0]}: holds no file; accepted: a folder with trace exports")
+    return found
+
+
+def _size(source: Source) -> int:
+    try:
+        return source.size()
+    except InputError:
+        return 0
+
+
+def _digest(one: Planned, beside: ThreadPoolExecutor) -> Future[str]:
+    if one.digest:
+        known: Future[str] = Future()
+        known.set_result(one.digest)
+        return known
+    return beside.submit(one.source.digest)
+
+
+def _reading(workers: int | None, expected: int, normaliser: Normaliser) -> Here | Processes:
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = workers if expected > ALONE else 1
+    return Here(normaliser) if workers == 1 else Processes(workers, normaliser)
+
+
+def _told(one: Planned, reads: dict[str, PieceRead]) -> Planned:
+    read = reads.get(one.source_id)
+    if read is None or not read.refused:
+        return one
+    return replace(one, status="refused", reason=read.refused)
+
+
+def _refuse_all(planned: list[Planned]) -> None:
+    """Raise where there is not one source that can be read."""
+    refused = [one for one in planned if one.status == "refused"]
+    if len(refused) == len(planned):
+        more = f" (and {len(refused) - 1} more sources)" if len(refused) > 1 else ""
+        raise InputError(f"{refused[0].reason}{more}")
+
+
+def _without(parts: dict[str, list[Path]], refused: set[str]) -> dict[str, list[Path]]:
+    """Take rows of sources that were refused half-way out of the parts."""
+    if not refused:
+        return parts
+    for paths in parts.values():
+        for path in paths:
+            frame = pl.read_ipc(path)
+            frame.filter(~pl.col("source_id").is_in(list(refused))).write_ipc(
+                path, compression="uncompressed"
+            )
+    return parts
+
+
+def _faults(kept: list[Planned], reads: dict[str, PieceRead]) -> pl.DataFrame:
+    rows = [
+        [one.source_id, one.source.name, fault.unit, fault.position, fault.reason]
+        for one in kept
+        for fault in sorted(reads[one.source_id].faults, key=lambda fault: (fault.position, fault.reason))
+    ]
+    return pl.DataFrame(rows, schema=QUARANTINE, orient="row")
+
+
+def _fresh(found: list[Source], normaliser: Normaliser) -> Manifest:
+    text = sum(work(_size(source), source.name) for source in found)
+    count = FEWEST
+    while count < MOST and count * BUCKET_BYTES < text:
+        count *= 2
+    return Manifest(bucket_count=count, content=normaliser.keep_content)

@@ -1,0 +1,194 @@
+"""The manifest: which files are the lake, and where each row came from.
+
+The lake is exactly what ``manifest.json`` names. Files are written aside under fresh names first; replacing
+the manifest is the one step that makes them part of the lake.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import orjson
+
+from agentlens.errors import LakeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = "manifest.json"
+SCHEMA_VERSION = 1
+TABLES = ("receipts", "branches", "quarantine", "sessions")
+"""Tables of one file each; records and events have one file a bucket."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """One Parquet file: its path inside the lake, rows, and size in bytes."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketEntry:
+    """The two files of a bucket, whose rows are in it, and how many of each source were ``dropped``, ``folded``."""
+
+    records: FileEntry
+    events: FileEntry
+    runs: int = 0
+    sources: list[str] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    folded: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceEntry:
+    """What is known of one source that was read.
+
+    ``id``: digest of its name, on each of its rows. ``settings``: digest of what else shapes the rows
+    (definition of fingerprints, content kept, mapping). Times are microseconds since 1970 UTC.
+    """
+
+    name: str
+    id: str
+    digest: str
+    size: int
+    reader: str
+    reader_version: int
+    normaliser_version: str
+    key_id: str
+    settings: str
+    records: int = 0
+    receipts: int = 0
+    branches: int = 0
+    quarantined: int = 0
+    repaired: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    first_at: int | None = None
+    last_at: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All of it. ``retired``: files of the generation before, kept for readers that began with them.
+
+    ``forgotten``: digests of run ids that were deleted on request; their rows are left out of later ingests.
+    ``content``: whether some rows carry the canonical text beside the digests.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    generation: int = 0
+    bucket_count: int = 16
+    content: bool = False
+    buckets: dict[int, BucketEntry] = field(default_factory=dict)
+    tables: dict[str, FileEntry] = field(default_factory=dict)
+    sources: dict[str, SourceEntry] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+    def files(self) -> dict[str, FileEntry]:
+        """Return every file of the lake by its path."""
+        pairs = [entry for bucket in self.buckets.values() for entry in (bucket.records, bucket.events)]
+        return {entry.path: entry for entry in (*pairs, *self.tables.values())}
+
+    def to_json(self) -> bytes:
+        """Return the stored form: sorted keys, so that equal manifests have equal bytes."""
+        plain = asdict(self)
+        plain["sources"] = sorted(plain["sources"].values(), key=lambda source: str(source["name"]))
+        plain["buckets"] = {str(number): bucket for number, bucket in plain["buckets"].items()}
+        return orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str) -> Self:
+        """Read the stored form.
+
+        Raises
+        ------
+        LakeError
+            It is damaged, or of a schema version that this release does not know.
+        """
+        try:
+            plain = orjson.loads(data)
+            version = plain["schema_version"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise LakeError(f"{where}: damaged; accepted: the manifest that ingest wrote") from None
+        if version != SCHEMA_VERSION:
+            raise LakeError(
+                f"{where}: schema version {version} is not the {SCHEMA_VERSION} of this release; "
+                "accepted: a lake made by it (ingest the sources again into a new folder)"
+            )
+        try:
+            plain["buckets"] = {int(number): _bucket(bucket) for number, bucket in plain["buckets"].items()}
+            plain["tables"] = {name: _made(FileEntry, entry) for name, entry in plain["tables"].items()}
+            sources = (_made(SourceEntry, source) for source in plain["sources"])
+            plain["sources"] = {source.name: source for source in sources}
+            return _made(cls, plain)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LakeError(f"{where}: damaged; accepted: the manifest that ingest wrote") from None
+
+
+def _made(kind: type[_T], plain: dict[str, Any]) -> _T:
+    """Build a dataclass; a member that a later release added is passed over."""
+    known = {member.name for member in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in plain.items() if name in known})
+
+
+def _bucket(plain: dict[str, Any]) -> BucketEntry:
+    made = _made(BucketEntry, plain)
+    return replace(
+        made,
+        records=_made(FileEntry, plain["records"]),
+        events=_made(FileEntry, plain["events"]),
+    )
+
+
+def load(lake: Path) -> Manifest | None:
+    """Return the manifest of a folder; None where it has none yet."""
+    try:
+        data = (lake / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LakeError(f"{lake / MANIFEST}: {error.strerror}; accepted: a readable lake") from None
+    return Manifest.from_json(data, str(lake / MANIFEST))
+
+
+def save(lake: Path, manifest: Manifest) -> None:
+    """Put the manifest in place in one step; every file it names must be on the disk already."""
+    fresh = lake / f".{MANIFEST}.new"
+    with fresh.open("wb") as sink:
+        sink.write(manifest.to_json())
+        sink.flush()
+        os.fsync(sink.fileno())
+    fresh.replace(lake / MANIFEST)
+    sync_folder(lake)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_files(lake: Path, manifest: Manifest) -> None:
+    """Raise `LakeError` naming the first file that is missing or has another size than the manifest says."""
+    for path, entry in sorted(manifest.files().items()):
+        try:
+            size = (lake / path).stat().st_size
+        except OSError:
+            raise LakeError(
+                f"{lake}: the lake is not whole: {path} is missing; accepted: a lake copied with all its files"
+            ) from None
+        if size != entry.bytes:
+            raise LakeError(
+                f"{lake}: the lake is not whole: {path} has {size} bytes, not {entry.bytes}; "
+                "accepted: a lake copied with all its files"
+            )

@@ -1,0 +1,157 @@
+"""What has to be read: each source is new, changed, to be read again, or as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from agentlens.errors import AgentlensError, InputError
+from agentlens.lake.reading import Piece, Task
+from agentlens.readers import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from agentlens.lake.manifest import Manifest, SourceEntry
+    from agentlens.normalise.rows import Normaliser
+    from agentlens.readers.source import Source
+
+CHUNK = 8 << 20
+"""Bytes of one range of lines; also the bytes of small files that are read in one task."""
+FILES_PER_TASK = 256
+COMPRESSED = (".gz", ".zst", ".zip", ".parquet", ".eval")
+INFLATES = 8
+"""How much larger compressed exports usually are; only used to guess the work ahead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How sources are to be read, and a digest of what of it shapes their rows."""
+
+    normaliser: Normaliser
+    format: str | None = None
+    sql: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that are not told by versions."""
+        shape = f"{self.normaliser.fingerprint}\n{self.normaliser.keep_content}\n{self.sql or ''}"
+        return blake2b(shape.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One source with what is to become of it; the states are those of `SourceReport`."""
+
+    source: Source
+    source_id: str
+    status: str
+    size: int = 0
+    digest: str = ""
+    reason: str = ""
+
+    @property
+    def read(self) -> bool:
+        """Whether it has to be read."""
+        return self.status in {"new", "changed", "reread"}
+
+
+def source_id(name: str) -> str:
+    """Return the id of a source: a digest of its name, so that a changed file replaces its own rows."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"source").hexdigest()
+
+
+def plan(source: Source, manifest: Manifest, settings: Settings) -> Planned:
+    """Decide about one source by its bytes, never by its time stamp."""
+    try:
+        size = source.size()
+        if source.name == "stdin":  # what comes through pipes has no name of its own
+            source = replace(source, name=f"stdin-{source.digest()[:12]}")
+        found = Planned(source=source, source_id=source_id(source.name), status="new", size=size)
+        known = manifest.sources.get(source.name)
+        if known is None:
+            return found
+        digest = source.digest() if size == known.size else ""
+        if digest != known.digest:
+            return replace(found, status="changed")
+        why = _stale(known, settings)
+        return replace(found, status="reread" if why else "unchanged", digest=digest, reason=why)
+    except InputError as error:
+        return Planned(source=source, source_id=source_id(source.name), status="refused", reason=str(error))
+
+
+def _stale(known: SourceEntry, settings: Settings) -> str:
+    """Say why rows read earlier are not those that would be read now; "" where they are."""
+    wanted = settings.format
+    if wanted is not None and known.reader != wanted:
+        return f"format {wanted} instead of {known.reader}"
+    current = {found.name: found.version for found in registry.FORMATS}.get(known.reader)
+    if settings.sql is None and current != known.reader_version:
+        return f"reader {known.reader} version {current or 'none'} instead of {known.reader_version}"
+    versions = (
+        ("normaliser", known.normaliser_version, settings.normaliser.version),
+        ("key", known.key_id, settings.normaliser.key.key_id),
+        ("settings", known.settings, settings.digest),
+    )
+    return ", ".join(f"{name} {new} instead of {old}" for name, old, new in versions if old != new)
+
+
+def is_large(one: Planned) -> bool:
+    """Whether a source is read in ranges where its format allows; its digest is then taken beside."""
+    return one.size > CHUNK
+
+
+def work(size: int, name: str) -> int:
+    """Guess the bytes of text behind a stored size."""
+    return size * INFLATES if name.lower().endswith(COMPRESSED) else size
+
+
+def tasks(planned: Sequence[Planned], settings: Settings, folder: Path) -> Iterator[Task]:
+    """Cut the work: ranges of large files of lines, single documents, small files by the handful.
+
+    A generator: ranges of a huge file are read while the rest is still being cut.
+    """
+    number = 0
+    batch: list[Piece] = []
+    held = 0
+    for one in planned:
+        for piece in _pieces(one, settings):
+            size = _size(piece)
+            if batch and (held + size > CHUNK or len(batch) >= FILES_PER_TASK):
+                yield Task(number=number, pieces=tuple(batch), folder=folder)
+                number, batch, held = number + 1, [], 0
+            batch.append(piece)
+            held += size
+    if batch:
+        yield Task(number=number, pieces=tuple(batch), folder=folder)
+
+
+def _size(piece: Piece) -> int:
+    try:
+        return work(piece.source.size(), piece.source.name)
+    except InputError:
+        return 0
+
+
+def _pieces(one: Planned, settings: Settings) -> Iterator[Piece]:
+    whole = Piece(
+        source=one.source,
+        source_id=one.source_id,
+        digest=one.digest or ("" if is_large(one) else None),
+        format=settings.format,
+        sql=settings.sql,
+    )
+    if not is_large(one) or settings.sql is not None:
+        yield whole
+        return
+    try:
+        found = registry.named(settings.format) if settings.format else registry.sniff(one.source.head())
+        if not found.lines:
+            yield replace(whole, format=found.name)
+            return
+        for part in one.source.split(CHUNK):
+            yield replace(whole, source=part, format=found.name)
+    except AgentlensError:
+        yield whole  # refused with its reason where it is read

@@ -1,0 +1,74 @@
+"""SQL over a lake: DuckDB in memory, read-only, blind to everything but the lake's own files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+
+from agentlens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_ACCEPTED = "one SELECT over the views {}"
+
+
+def select(
+    query: str, files: Mapping[str, Sequence[str]], frames: Mapping[str, pl.DataFrame]
+) -> pl.DataFrame:
+    """Run one SELECT.
+
+    Parameters
+    ----------
+    query
+        One statement that only reads (``SELECT``, ``WITH``, ``FROM``, ``DESCRIBE``, ``SHOW``, ``EXPLAIN``).
+    files
+        View name to the Parquet files behind it; these files alone can be read.
+    frames
+        View name to rows at hand (also the empty form of a table that has no file).
+
+    Raises
+    ------
+    InputError
+        The query is no single SELECT, or DuckDB refuses it; the message is DuckDB's.
+    """
+    with duckdb.connect(":memory:", config=_OFFLINE) as connection:
+        for name, frame in frames.items():
+            connection.register(name, frame.to_arrow())
+        for name, paths in files.items():
+            # Views take no bound parameters, so the names become literals here.
+            listed = ", ".join(_literal(path) for path in paths)
+            connection.execute(
+                f"CREATE VIEW {_identifier(name)} AS "  # noqa: S608 - both are quoted
+                f"SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+            )
+        readable = ", ".join(_literal(path) for paths in files.values() for path in paths)
+        connection.execute(f"SET allowed_paths = [{readable}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        views = ", ".join(sorted({*files, *frames}))
+        try:
+            statements = connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type not in _ALLOWED:
+                raise InputError(f"sql: only reading is possible; accepted: {_ACCEPTED.format(views)}")
+            relation = connection.sql(query)
+            found: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
+        except duckdb.Error as error:
+            raise InputError(f"sql: {error}; accepted: {_ACCEPTED.format(views)}") from None
+    return found
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,251 @@
+"""Writing the next generation: the buckets that a change touches, whole, beside the old ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
+from agentlens.lake.names import PLACES, SESSIONS, Names
+from agentlens.lake.reading import table_schemas
+from agentlens.lake.store import aligned, bucket_of, forgotten_mark, scan, write
+from agentlens.model.event import CONTENT
+from agentlens.model.record import RECORDS
+from agentlens.normalise.assemble import assembled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+QUARANTINE = pl.Schema(
+    {
+        "source_id": pl.String(),
+        "source": pl.String(),
+        "unit": pl.String(),
+        "position": pl.Int64(),
+        "reason": pl.String(),
+    }
+)
+"""One row a record that was set aside (the first thousand of a source)."""
+
+_RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id", "parent_id")}
+"""Columns that name a run: a row goes with its run."""
+_IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What is different: parts with new rows, and the ids of sources whose old rows go.
+
+    ``dropped_runs``: runs to delete. ``faults``: new rows of the quarantine table. ``aside``: a folder of
+    this change alone, on the lake's disk.
+    """
+
+    aside: Path
+    parts: dict[str, list[Path]] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
+    dropped_runs: frozenset[str] = frozenset()
+    faults: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=QUARANTINE))
+
+
+def rewrite(
+    lake: Path,
+    manifest: Manifest,
+    change: Change,
+    told: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Manifest:
+    """Write every file that the change touches, and return the manifest that names them.
+
+    Nothing of the lake changes before that manifest is saved. ``told`` is called with the number of buckets
+    written and to write.
+    """
+    work = _Rewrite(lake, manifest, change)
+    return work.run(told)
+
+
+class _Rewrite:
+    """The state of one rewriting."""
+
+    def __init__(self, lake: Path, manifest: Manifest, change: Change) -> None:
+        self.lake = lake
+        self.old = manifest
+        self.change = change
+        self.generation = manifest.generation + 1
+        self.schema = pl.Schema({**RECORDS, **(CONTENT if manifest.content else {})})
+        self.names = Names(before=self._sessions(), after=self._new_sessions())
+
+    def run(self, told: Callable[[int, int], None]) -> Manifest:
+        moved = self._take_moved()
+        records = self._parts("records")
+        places = self.names.places(self._run_ids(), self.old.bucket_count, self.old.forgotten)
+        touched = sorted(self._touched(places, moved))
+        folder = self._shuffle(records, places)
+        buckets = dict(self.old.buckets)
+        for done, number in enumerate(touched):
+            told(done, len(touched))
+            entry = self._bucket(number, folder / f"bucket={number}", moved)
+            if entry is None:
+                buckets.pop(number, None)
+            else:
+                buckets[number] = entry
+        told(len(touched), len(touched))
+        made = replace(self.old, generation=self.generation, buckets=buckets, tables=self._tables())
+        gone = sorted(set(self.old.files()) - set(made.files()))
+        return replace(made, retired=gone)
+
+    # -- sessions
+
+    def _sessions(self) -> pl.DataFrame:
+        entry = self.old.tables.get("sessions")
+        return scan(self.lake, [entry] if entry else [], SESSIONS).collect()
+
+    def _new_sessions(self) -> pl.DataFrame:
+        kept = self._sessions().filter(~pl.col("source_id").is_in(list(self.change.replaced)))
+        paths = self.change.parts.get("records", [])
+        found = [
+            pl.scan_ipc(path)
+            .filter(pl.col("session").is_not_null())
+            .select("run_id", "session", "source_id")
+            .unique()
+            .collect()
+            for path in paths
+        ]
+        every = pl.concat([kept, *found]).unique().sort(pl.all())
+        names = pl.concat([every["run_id"], every["session"]]).unique().to_list()
+        marks = set(self.old.forgotten)
+        gone = [name for name in names if name in self.change.dropped_runs or forgotten_mark(name) in marks]
+        return every.filter(~(pl.col("run_id").is_in(gone) | pl.col("session").is_in(gone)))
+
+    # -- rows that change their bucket
+
+    def _take_moved(self) -> pl.DataFrame:
+        """Put rows of runs that have another name now among the new parts."""
+        moved = self.names.moved()
+        homes = sorted({bucket_of(run, self.old.bucket_count) for run in moved["run"].to_list()})
+        for number in homes:
+            entry = self.old.buckets.get(number)
+            if entry is not None:
+                rows = self._stays(entry).join(moved.lazy(), on="run_id", how="semi").collect()
+                path = self.change.aside / f"records-moved-{number:06}.arrow"
+                rows.write_ipc(path, compression="uncompressed")
+                self.change.parts.setdefault("records", []).append(path)
+        return moved
+
+    def _stays(self, entry: BucketEntry) -> pl.LazyFrame:
+        """Return the old rows of a bucket but those of replaced sources and deleted runs."""
+        rows = scan(self.lake, [entry.records], self.schema)
+        rows = rows.filter(~pl.col("source_id").is_in(list(self.change.replaced)))
+        if self.change.dropped_runs:
+            rows = rows.filter(~self._is_dropped(rows))
+        return rows
+
+    def _is_dropped(self, rows: pl.LazyFrame) -> pl.Expr:
+        gone = list(self.change.dropped_runs)
+        ids = rows.select(pl.col("run_id").unique()).collect()["run_id"]
+        named = Names(before=self.names.before, after=self.names.before)
+        places = named.places(ids, self.old.bucket_count, ())
+        read = places.filter(pl.col("run").is_in(gone) | pl.col("run_id").is_in(gone))["run_id"].to_list()
+        return pl.col("run_id").is_in(read)
+
+    def _touched(self, places: pl.DataFrame, moved: pl.DataFrame) -> set[int]:
+        count = self.old.bucket_count
+        touched = set(places["bucket"].to_list())
+        touched |= {bucket_of(run, count) for run in [*moved["run"].to_list(), *self.change.dropped_runs]}
+        for number, entry in self.old.buckets.items():
+            if not self.change.replaced.isdisjoint(entry.sources):
+                touched.add(number)
+        return touched
+
+    # -- new rows, bucket by bucket
+
+    def _parts(self, table: str) -> list[Path]:
+        return self.change.parts.get(table, [])
+
+    def _run_ids(self) -> pl.Series:
+        found = [
+            pl.scan_ipc(path).select(pl.col("run_id").unique()).collect()["run_id"]
+            for path in self._parts("records")
+        ]
+        return pl.concat(found) if found else pl.Series("run_id", [], dtype=pl.String)
+
+    def _shuffle(self, paths: Iterable[Path], places: pl.DataFrame) -> Path:
+        """Spread the new rows over one folder a bucket, without holding them all."""
+        folder = self.change.aside / "buckets"
+        frames = [aligned(pl.scan_ipc(path), self.schema) for path in paths]
+        if frames and not places.is_empty():
+            lookup = places.select("run_id", "bucket").cast({"bucket": PLACES["bucket"]}).lazy()
+            pl.concat(frames).join(lookup, on="run_id", how="inner").sink_ipc(
+                pl.PartitionBy(folder, key="bucket", include_key=False),
+                mkdir=True,
+                compression="uncompressed",
+            )
+        return folder
+
+    def _bucket(self, number: int, fresh: Path, moved: pl.DataFrame) -> BucketEntry | None:
+        """Write both files of one bucket; None where no row is left."""
+        frames = [pl.scan_ipc(path) for path in sorted(fresh.glob("*.ipc"))]
+        old = self.old.buckets.get(number)
+        if old is not None:
+            stays = self._stays(old)
+            if not moved.is_empty():
+                stays = stays.join(moved.lazy(), on="run_id", how="anti")
+            frames.append(stays)
+        if not frames:
+            return None
+        rows = pl.concat([aligned(frame, self.schema) for frame in frames]).collect()
+        if rows.is_empty():
+            return None
+        rows = rows.sort(_IN_SOURCE, nulls_last=True)
+        made = assembled(rows)
+        name = f"bucket={number:04}/g{self.generation:06}.parquet"
+        return BucketEntry(
+            records=write(self.lake, f"records/{name}", rows),
+            events=write(self.lake, f"events/{name}", made.events),
+            runs=made.events["run_id"].n_unique(),
+            sources=rows["source_id"].unique().sort().to_list(),
+            dropped=_nonzero(made.counts, "dropped"),
+            folded=_nonzero(made.counts, "folded"),
+        )
+
+    # -- tables of one file
+
+    def _tables(self) -> dict[str, FileEntry]:
+        tables = dict(self.old.tables)
+        for name, schema in table_schemas().items():
+            new = [pl.read_ipc(path) for path in self._parts(name)]
+            self._table(tables, name, schema, new)
+        self._table(tables, "quarantine", QUARANTINE, [self.change.faults])
+        if not self.names.after.equals(self.names.before):
+            self._put(tables, "sessions", self.names.after)
+        return tables
+
+    def _table(
+        self, tables: dict[str, FileEntry], name: str, schema: pl.Schema, new: list[pl.DataFrame]
+    ) -> None:
+        entry = self.old.tables.get(name)
+        old = scan(self.lake, [entry] if entry else [], schema).collect()
+        kept = old.filter(~pl.col("source_id").is_in(list(self.change.replaced)))
+        for column in _RUN_COLUMNS.get(name, ()):
+            gone = pl.col(column).is_in(list(self.change.dropped_runs))
+            kept = kept.filter(~gone.fill_null(False))
+        new = [aligned(frame.lazy(), schema).collect() for frame in new if not frame.is_empty()]
+        if new or kept.height != old.height:
+            self._put(tables, name, _sorted(pl.concat([kept, *new])))
+
+    def _put(self, tables: dict[str, FileEntry], name: str, frame: pl.DataFrame) -> None:
+        if frame.is_empty():
+            tables.pop(name, None)
+        else:
+            tables[name] = write(self.lake, f"{name}/g{self.generation:06}.parquet", frame)
+
+
+def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sort by source; rows of one source keep the order of their file."""
+    return frame.sort("source_id", maintain_order=True)
+
+
+def _nonzero(counts: pl.DataFrame, name: str) -> dict[str, int]:
+    return dict(Counter(dict(counts.filter(pl.col(name) > 0).select("source_id", name).iter_rows())))

@@ -1,0 +1,70 @@
+"""The report of an ingest from what was planned and read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentlens.lake.report import IngestReport, SourceReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.lake.manifest import Manifest
+    from agentlens.lake.plan import Planned, Settings
+    from agentlens.lake.reading import PieceRead
+
+FAULTS_SHOWN = 20
+
+
+def report_of(
+    planned: list[Planned],
+    reads: dict[str, PieceRead],
+    manifest: Manifest,
+    settings: Settings,
+    *,
+    changed: bool = False,
+    dry_run: bool = False,
+) -> IngestReport:
+    """Build the report of what was planned, with what was read of it, over the manifest as it now is."""
+    mine = {one.source_id for one in planned}
+    buckets = manifest.buckets.values()
+    return IngestReport(
+        sources=tuple(_line(one, reads.get(one.source_id)) for one in planned),
+        events=sum(bucket.events.rows for bucket in buckets),
+        runs=sum(bucket.runs for bucket in buckets),
+        dropped=sum(n for bucket in buckets for source, n in bucket.dropped.items() if source in mine),
+        folded=sum(n for bucket in buckets for source, n in bucket.folded.items() if source in mine),
+        changed=changed,
+        dry_run=dry_run,
+        notes=tuple(_notes(mine, manifest, settings)),
+    )
+
+
+def _line(one: Planned, read: PieceRead | None) -> SourceReport:
+    line = SourceReport(name=one.source.name, status=one.status, bytes=one.size, reason=one.reason)
+    if read is None:
+        return line
+    return replace(
+        line,
+        format=read.format,
+        records=read.records,
+        receipts=read.receipts,
+        branches=read.branches,
+        quarantined=read.quarantined,
+        faults=tuple(sorted(read.faults, key=lambda fault: fault.position)[:FAULTS_SHOWN]),
+        repaired=read.repaired,
+        unknown=read.unknown,
+    )
+
+
+def _notes(mine: set[str], manifest: Manifest, settings: Settings) -> Iterator[str]:
+    """Say what else in the lake does not go with what was just read."""
+    others = [source for source in manifest.sources.values() if source.id not in mine]
+    version, key = settings.normaliser.version, settings.normaliser.key.key_id
+    old = sum(source.normaliser_version != version for source in others)
+    if old:
+        yield f"{old} other sources in the lake were normalised by another version; ingest them again to compare"
+    foreign = sum(source.key_id != key for source in others)
+    if foreign:
+        yield f"{foreign} other sources in the lake were digested with another key; they are never compared"
