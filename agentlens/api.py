@@ -88,12 +88,19 @@ def ingest(
         [str(source) for source in sources],
         Path(into),
         format=format,
-        sql=Path(sql) if sql else None,
+        sql=mapping(sql),
         normaliser=normaliser or make_normaliser(),
         workers=workers,
         progress=progress,
         dry_run=dry_run,
     )
+
+
+def mapping(sql: str | Path | None) -> str | None:
+    """Return the text of a ``--sql`` mapping: a file, a shipped name, or the query itself."""
+    from agentlens.readers.sql import mapping_text
+
+    return None if sql is None else mapping_text(sql)
 
 
 def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
@@ -113,7 +120,7 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
     if isinstance(rule, RuleBook | RuleClass):
         return RuleBook.of(rule)
     if not Path(rule).exists() and Path(rule).suffix == "":
-        return RuleBook.named(str(rule))
+        return RuleBook.from_mapping({"default": {"rule": str(rule)}})
     return RuleBook.load(Path(rule))
 
 
@@ -124,7 +131,9 @@ def loop_parts(
     actions: Sequence[str] = ("tool", "handoff"),
 ) -> Iterator[Loops]:
     """Judge one part after the other (a lake's buckets hold whole runs), so that memory stays that of one part."""
-    from agentlens import detect
+    from agentlens.detect.episodes import episodes as find_episodes
+    from agentlens.detect.loops import loops as judge
+    from agentlens.detect.runs import runs as sum_up
 
     metadata = {
         "agentlens": __version__,
@@ -137,9 +146,9 @@ def loop_parts(
     for events in each(opened.parts):
         # verdicts are used three times; they are made once
         held = events.collect().lazy()
-        verdicts = detect.loops(held, book, policies, actions=tuple(actions)).collect()
-        episodes = detect.episodes(held, verdicts.lazy(), book).collect()
-        runs = detect.runs(held, verdicts.lazy(), episodes.lazy()).collect()
+        verdicts = judge(held, book, policies, actions=tuple(actions)).collect()
+        episodes = find_episodes(held, verdicts.lazy(), book).collect()
+        runs = sum_up(held, verdicts.lazy(), episodes.lazy()).collect()
         yield Loops(verdicts=verdicts, episodes=episodes, runs=runs, metadata=metadata)
 
 

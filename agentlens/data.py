@@ -82,10 +82,10 @@ def open_data(
                 str(data), "no such file or folder", accepted="a lake's folder or a trace export"
             )
         if not is_lake(path):
-            from agentlens.normalise.rows import Normaliser as Default
+            from agentlens.api import make_normaliser, mapping
 
             events, receipts, branches, report = read_file(
-                data, normaliser or Default.default(), format=format, sql=sql
+                data, normaliser or make_normaliser(), format=format, sql=mapping(sql)
             )
             return Opened(
                 parts=(selection.apply(events),), receipts=receipts, branches=branches, report=report

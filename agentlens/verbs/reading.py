@@ -26,10 +26,8 @@ def normaliser(args: Namespace) -> Normaliser:
         keep_content=args.keep_content,
         fingerprint=args.fingerprint,
     )
-    if made.key.created_at is not None:
-        note(
-            f"a digest key was made at {made.key.created_at}; keep it: digests of another key can not be compared"
-        )
+    if made.key.made:
+        note(f"a digest key was made ({made.key.origin}); keep it: digests of two keys can not be compared")
     return made
 
 

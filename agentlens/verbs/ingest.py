@@ -1,0 +1,96 @@
+"""``agentlens ingest``: trace exports into a lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentlens.api import ingest
+from agentlens.verbs.console import cell, console, plain, print_json, print_table, progress_bar
+from agentlens.verbs.reading import normaliser, note
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from agentlens.lake import IngestReport, Step
+
+BAD_INPUT = 2
+_QUIET = ("unchanged", "new")
+_SHOWN = 12
+
+
+def run(args: Namespace) -> int:
+    """Read, say what happened to each source, and exit with 2 only if nothing could be read."""
+    with progress_bar("ingest") as update:
+
+        def told(step: Step) -> None:
+            text = (
+                f"{step.files_done:,}/{step.files:,} files · {step.bytes_done / 1e6:,.1f} MB · "
+                f"{step.events:,} events · {step.quarantined:,} set aside"
+            )
+            update(step.bytes_done, step.bytes or None, text)
+
+        report = ingest(
+            *args.sources,
+            into=args.into,
+            format=args.format,
+            sql=args.sql,
+            normaliser=normaliser(args),
+            workers=args.workers,
+            progress=told,
+            dry_run=args.dry_run,
+        )
+    if args.json:
+        print_json(report.frame())
+    else:
+        show(report, args.into)
+    tell_faults(report)
+    return BAD_INPUT if report.nothing_read else 0
+
+
+def show(report: IngestReport, lake: str) -> None:
+    """Print sums by format, the sources that need a look, and what to type next."""
+    import polars as pl
+
+    out = console()
+    frame = report.frame()
+    by_format = (
+        frame.group_by("format", "status")
+        .agg(
+            pl.len().alias("sources"), pl.col("bytes", "records", "receipts", "branches", "quarantined").sum()
+        )
+        .sort("format", "status")
+    )
+    print_table(out, "Would be read" if report.dry_run else "Read", by_format, limit=60)
+    wanting = frame.filter(~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0))
+    if wanting.height:
+        print_table(
+            out, "Sources to look at", wanting.select("source", "status", "format", "quarantined", "reason")
+        )
+    if report.dry_run:
+        out.print("Nothing was changed.")
+        return
+    out.print(
+        f"{lake}: {report.runs:,} runs, {report.events:,} events"
+        + (f"; {report.dropped:,} repeated records dropped" if report.dropped else "")
+        + (f"; {report.folded:,} records merged into another's event" if report.folded else "")
+        + ("" if report.changed else "; nothing changed")
+    )
+    for text in report.notes:
+        out.print(f"note: {plain(text)}")
+    out.print(f"Next: agentlens loops {lake} · agentlens health {lake} · agentlens handoffs {lake}")
+
+
+def tell_faults(report: IngestReport) -> None:
+    """Say on standard error which records were set aside, and why."""
+    told = 0
+    for source in report.sources:
+        for fault in source.faults:
+            if told == _SHOWN:
+                break
+            note(f"{source.name}: {fault.unit} {fault.position:,} set aside: {fault.reason}")
+            told += 1
+        if source.unknown:
+            listed = ", ".join(f"{plain(k)} ({cell(v)})" for k, v in sorted(source.unknown.items())[:6])
+            note(f"{source.name}: not known, left out: {listed}")
+    if report.quarantined > told:
+        note(f"… {report.quarantined - told:,} more set aside: agentlens sql LAKE 'SELECT * FROM quarantine'")
