@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from agentlens.lake.forget import ForgetReport
     from agentlens.lake.manifest import FileEntry, Manifest
 
 SOURCES = pl.Schema(
@@ -177,6 +178,12 @@ class Lake:
         empty = {"events": self.event_schema, "records": RECORDS, **_table_schemas()}
         frames = {name: pl.DataFrame(schema=schema) for name, schema in empty.items() if name not in files}
         return select(query, files, frames | {"sources": self.sources()})
+
+    def forget(self, *, run_id: str | None = None, before: str | datetime | None = None) -> ForgetReport:
+        """Delete runs from this lake for good; see `agentlens.lake.forget`. Open the lake again afterwards."""
+        from agentlens.lake.forget import forget
+
+        return forget(self.path, run_id=run_id, before=before)
 
     def _path(self, entry: FileEntry) -> Path:
         return (self.path / entry.path).resolve()

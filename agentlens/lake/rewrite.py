@@ -18,6 +18,7 @@ from agentlens.normalise.assemble import assembled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import datetime
     from pathlib import Path
 
 QUARANTINE = pl.Schema(
@@ -31,8 +32,8 @@ QUARANTINE = pl.Schema(
 )
 """One row a record that was set aside (the first thousand of a source)."""
 
-_RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id", "parent_id")}
-"""Columns that name a run: a row goes with its run."""
+_RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
+"""Columns in which a row says whose it is: it goes with that run."""
 _IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
 
 
@@ -40,14 +41,15 @@ _IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "ki
 class Change:
     """What is different: parts with new rows, and the ids of sources whose old rows go.
 
-    ``dropped_runs``: runs to delete. ``faults``: new rows of the quarantine table. ``aside``: a folder of
-    this change alone, on the lake's disk.
+    ``dropped_runs``: runs to delete. ``dropped_before``: handoffs whose newest receipt is earlier go too.
+    ``faults``: new rows of the quarantine table. ``aside``: a folder of this change alone, on the lake's disk.
     """
 
     aside: Path
     parts: dict[str, list[Path]] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     dropped_runs: frozenset[str] = frozenset()
+    dropped_before: datetime | None = None
     faults: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=QUARANTINE))
 
 
@@ -231,6 +233,8 @@ class _Rewrite:
         for column in _RUN_COLUMNS.get(name, ()):
             gone = pl.col(column).is_in(list(self.change.dropped_runs))
             kept = kept.filter(~gone.fill_null(False))
+        if name == "receipts" and self.change.dropped_before is not None:
+            kept = kept.filter(pl.col("at").max().over("operation_id") >= self.change.dropped_before)
         new = [aligned(frame.lazy(), schema).collect() for frame in new if not frame.is_empty()]
         if new or kept.height != old.height:
             self._put(tables, name, _sorted(pl.concat([kept, *new])))

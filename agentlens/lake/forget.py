@@ -1,0 +1,158 @@
+"""Deleting runs from a lake: from every table and every file, and proof that they are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agentlens.errors import LakeError, SettingsError
+from agentlens.lake import manifest as manifests
+from agentlens.lake.folder import aside, opened
+from agentlens.lake.lake import Lake
+from agentlens.lake.rewrite import Change, rewrite
+from agentlens.lake.store import forgotten_mark, sweep
+from agentlens.model.select import parse_time
+from agentlens.normalise.assemble import run_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date, datetime
+
+_OWN_COLUMNS = ("run_id", "session", "trace_id", "branch_id")
+"""Columns in which a row says whose it is; one that only names a run as its parent belongs to another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetReport:
+    """What `forget` deleted. ``rows``: by table. ``checked``: files read afterwards to prove that nothing is left."""
+
+    runs: tuple[str, ...]
+    rows: dict[str, int]
+    checked: int
+
+
+def forget(
+    lake: str | Path, *, run_id: str | None = None, before: str | date | datetime | None = None
+) -> ForgetReport:
+    """Delete one run, or all runs whose last event is before a time, from records, events, receipts and labels.
+
+    Files of the generation before are deleted at once, so analyses that are under way may end with an error.
+    Digests of the deleted ids stay in the manifest: ingesting the same sources again does not bring the runs
+    back. The sources themselves are not touched, and their names stay in the manifest.
+
+    Parameters
+    ----------
+    lake
+        Folder of the lake.
+    run_id
+        The run to delete; trace ids that belong to its session go with it.
+    before
+        RFC 3339 or ``YYYY-MM-DD``. Runs without any time are kept. Handoffs whose newest receipt is earlier
+        go too.
+
+    Raises
+    ------
+    SettingsError
+        Not exactly one of ``run_id`` and ``before`` is given, or the time cannot be read.
+    LakeError
+        There is no such run, no such lake, or the lake is locked.
+    """
+    if (run_id is None) == (before is None):
+        raise SettingsError("forget takes either a run or a time; accepted: exactly one of run_id and before")
+    folder = Path(lake)
+    until = None if before is None else _time(before)
+    Lake.open(folder)  # says what is wrong before anything is made
+    with opened(folder):
+        found = Lake.open(folder)
+        runs = _chosen(found, run_id, until)
+        ids = _all_ids(found, runs)
+        rows = _count(found, ids)
+        with aside(folder) as parts:
+            change = Change(aside=parts, dropped_runs=frozenset(ids), dropped_before=until)
+            made = rewrite(folder, found.manifest, change)
+        for name in ("receipts", "branches"):
+            rows[name] = _height(found.manifest, name) - _height(made, name)
+        marks = sorted({*made.forgotten, *(forgotten_mark(name) for name in ids)})
+        made = replace(made, forgotten=marks, retired=[])
+        manifests.save(folder, made)
+        sweep(folder, made)
+        rows["labels"] = _forget_labels(found.labels_folder, ids)
+        checked = _prove(folder, ids)
+    return ForgetReport(runs=tuple(runs), rows=rows, checked=checked)
+
+
+def _time(before: str | date | datetime) -> datetime:
+    return parse_time(before if isinstance(before, str) else before.isoformat(), "before")
+
+
+def _chosen(lake: Lake, run_id: str | None, until: datetime | None) -> list[str]:
+    events = lake.events()
+    if run_id is not None:
+        named = run_names(lake.sessions().collect()).filter(pl.col("run_id") == run_id)["named"].to_list()
+        wanted = [run_id, *named]
+        runs = events.filter(pl.col("run_id").is_in(wanted)).select(pl.col("run_id").unique()).collect()
+        receipts = lake.receipts().filter(pl.any_horizontal(pl.col("run_id", "trace_id") == run_id))
+        branches = lake.branches().filter(pl.col("branch_id") == run_id)
+        if runs.is_empty() and not receipts.collect().height and not branches.collect().height:
+            raise LakeError(f"{lake.path}: no run {run_id!r}; accepted: a run_id of its events")
+        return sorted({*runs["run_id"].to_list(), run_id})
+    last = pl.max_horizontal("at", "ended_at").max()
+    old = events.group_by("run_id").agg(last.alias("last")).filter(pl.col("last") < until)
+    return sorted(old.collect()["run_id"].to_list())
+
+
+def _all_ids(lake: Lake, runs: Iterable[str]) -> list[str]:
+    """Return the ids of runs with those of the traces that make them up."""
+    named = run_names(lake.sessions().collect())
+    own = named.filter(pl.col("named").is_in(list(runs)))["run_id"].to_list()
+    traces = (
+        lake.events()
+        .filter(pl.col("run_id").is_in(list(runs)))
+        .select(pl.col("trace_id").drop_nulls().unique())
+        .collect()["trace_id"]
+        .to_list()
+    )
+    return sorted({*runs, *own, *traces})
+
+
+def _count(lake: Lake, ids: list[str]) -> dict[str, int]:
+    gone = pl.col("run_id").is_in(ids)
+    tables = {"events": lake.events(), "records": lake.records()}
+    return {name: int(frame.filter(gone).select(pl.len()).collect().item()) for name, frame in tables.items()}
+
+
+def _height(manifest: manifests.Manifest, table: str) -> int:
+    entry = manifest.tables.get(table)
+    return 0 if entry is None else entry.rows
+
+
+def _forget_labels(folder: Path, ids: list[str]) -> int:
+    """Take the runs' labels out of every part of the label store; a part keeps its name."""
+    gone = 0
+    for path in sorted(folder.glob("**/*.parquet")):
+        frame = pl.read_parquet(path)
+        if "run_id" not in frame.columns:
+            continue
+        kept = frame.filter(~pl.col("run_id").is_in(ids).fill_null(False))
+        if kept.height < frame.height:
+            gone += frame.height - kept.height
+            fresh = path.with_name(f".{path.name}.new")
+            kept.write_parquet(fresh, compression="zstd")
+            fresh.replace(path)
+    return gone
+
+
+def _prove(folder: Path, ids: list[str]) -> int:
+    """Read every Parquet file of the folder; raise `LakeError` if one still holds a row of these runs."""
+    checked = 0
+    for path in sorted(folder.glob("**/*.parquet")):
+        rows = pl.scan_parquet(path)
+        for name in set(rows.collect_schema()) & set(_OWN_COLUMNS):
+            left = rows.filter(pl.col(name).is_in(ids)).select(pl.len()).collect().item()
+            if left:
+                raise LakeError(f"{path}: {left} rows still name a deleted run in {name}; run forget again")
+        checked += 1
+    return checked
