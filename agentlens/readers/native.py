@@ -151,6 +151,8 @@ _PLAIN: Final = frozenset(
     {"run_id", "agent", "kind", "tool", "args", "result", "scope", "progress_fingerprint"}
 )
 _KNOWN: Final = frozenset(_TYPED) | _PLAIN
+COLUMNS: Final = _KNOWN
+"""Fields of a native event; also the columns that a mapping may yield."""
 
 
 def claim(head: Head) -> int:
