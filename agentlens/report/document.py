@@ -1,0 +1,169 @@
+"""Parts of a self-contained HTML page, and how they become one.
+
+A page needs no network: the Vega libraries stand in it once, charts are specifications beside them, and the
+browser is told to load nothing and to run no script but the two whose digests the page names. Text of a trace
+reaches the page only through the template's escaping or inside escaped JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+PAGE_ROWS = 25  # table rows shown at once
+_MARKED = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Badge:
+    """A word of a fixed vocabulary that has a colour of its own (see `agentlens.report.palette`)."""
+
+    word: str
+
+
+Cell = str | Badge
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table; ``numeric`` ones are set right."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows as they are to be read. ``note`` stands below: what was left out, and what the numbers are of."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One chart, with the words that say the same to whoever cannot see it."""
+
+    spec: dict[str, Any]
+    words: str
+
+    @classmethod
+    def of(cls, chart: alt.TopLevelMixin) -> Picture:
+        """Take an Altair chart whose ``description`` is set."""
+        spec = chart.to_dict()
+        return cls(spec=spec, words=str(spec.get("description", "")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One part of a page: a heading, paragraphs, then a picture and a table where there are any."""
+
+    anchor: str
+    title: str
+    text: tuple[str, ...] = ()
+    picture: Picture | None = None
+    table: Table | None = None
+    parts: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A whole page. ``stamp``: what it was made from; no clock, no machine, so that equal inputs give equal bytes."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    stamp: tuple[tuple[str, str], ...] = field(default=())
+
+
+def render(page: Page) -> str:
+    """Return the page as one HTML document.
+
+    Examples
+    --------
+    >>> text = render(Page(title="<b>", lead="", sections=()))
+    >>> "<b>" in text, "&lt;b&gt;" in text
+    (False, True)
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(_text("page.html.j2"))
+    pictures = list(_pictures(page.sections))
+    library = _inert(vega_library()) if pictures else ""
+    script = _text("page.js")
+    return template.render(
+        page=page,
+        style=_text("page.css") + _verdict_styles(),
+        library=library,
+        script=script,
+        policy=_policy([script, library] if library else [script]),
+        specs=[embedded(picture.spec) for picture in pictures],
+        numbers={id(picture): number for number, picture in enumerate(pictures)},
+        pid=id,
+        badge=lambda cell: isinstance(cell, Badge),
+        page_rows=PAGE_ROWS,
+    )
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that may stand inside a script element: no character in it can end the element.
+
+    >>> print(embedded({"tool": "</script>"}))
+    {"tool":"\u003c/script\u003e"}
+    """
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).translate(_MARKED)
+
+
+@lru_cache(maxsize=1)
+def vega_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package; takes about a second once."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    return str(bundle)
+
+
+def _inert(script: str) -> str:
+    """Keep the text of a library from ending its own element."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _policy(scripts: list[str]) -> str:
+    """Forbid everything but the scripts of this page by their digests, and inline styles (Vega sets some)."""
+    digests = " ".join(f"'sha256-{base64.b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts)
+    return (
+        f"default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _pictures(sections: tuple[Section, ...]) -> list[Picture]:
+    found: list[Picture] = []
+    for section in sections:
+        if section.picture is not None:
+            found.append(section.picture)
+        found += _pictures(section.parts)
+    return found
+
+
+def _verdict_styles() -> str:
+    from agentlens.report.palette import COLOURS, INK
+
+    return "".join(f".is-{name} {{ background: {COLOURS[name]}; color: {INK[name]} }}\n" for name in COLOURS)
+
+
+def _text(name: str) -> str:
+    return files("agentlens.report").joinpath(name).read_text(encoding="utf-8")
