@@ -105,7 +105,10 @@ def _versions() -> list[pl.Expr]:
 
 @dataclass
 class _Episode:
-    """One episode while it is walked; positions are rows of the walked frame."""
+    """One episode while it is walked; positions are rows of the walked frame.
+
+    ``noted`` is the span of actions of the lane whose fingerprints are in ``seen`` already.
+    """
 
     period: int
     onset: int
@@ -113,6 +116,7 @@ class _Episode:
     lap: list[int]
     end: int
     last_stuck: int
+    noted: tuple[int, int]
     closed_by: str | None = None
     seen: set[tuple[int, int]] = field(default_factory=set)
     versions: set[int] = field(default_factory=set)
@@ -176,7 +180,7 @@ def _lane(lanes: _Lanes, start: int, stop: int) -> Iterator[_Episode]:
             continue
         if current is None:
             current = _begin(lanes, actions)
-        _extend(lanes, current, row)
+        _extend(lanes, current, actions)
     if current is not None:
         yield current
 
@@ -202,7 +206,10 @@ def _is_rotation(one: list[int | None], other: list[int | None]) -> bool:
 
 
 def _closes(lanes: _Lanes, episode: _Episode, row: int) -> str | None:
-    """Why an event that does not go on with the loop closes the episode; None where it does not."""
+    """Why an event that does not go on with the loop closes the episode; None where it does not.
+
+    A fingerprint that can be compared with none of the laps' (made in another way) is not known to be new.
+    """
     evidence, version = lanes.evidence[row], lanes.valued[row]
     if evidence is not None and version in episode.versions and (evidence, version) not in episode.seen:
         return "evidence"
@@ -214,24 +221,30 @@ def _closes(lanes: _Lanes, episode: _Episode, row: int) -> str | None:
 def _begin(lanes: _Lanes, actions: list[int]) -> _Episode:
     row = actions[-1]
     p, stretch = lanes.period[row], lanes.stretch[row]
-    episode = _Episode(
-        period=p, onset=actions[-stretch], alert=row, lap=actions[-p:], end=row, last_stuck=row
+    onset = len(actions) - stretch
+    return _Episode(
+        period=p,
+        onset=actions[onset],
+        alert=row,
+        lap=actions[-p:],
+        end=row,
+        last_stuck=row,
+        noted=(onset, onset),
     )
-    for i in actions[-stretch:]:
-        _remember(lanes, episode, i)
-    return episode
 
 
-def _extend(lanes: _Lanes, episode: _Episode, row: int) -> None:
+def _extend(lanes: _Lanes, episode: _Episode, actions: list[int]) -> None:
+    """Take the stretch of a stuck event into the loop's laps; what was taken before is not read again."""
+    row = actions[-1]
     episode.end = episode.last_stuck = row
-    _remember(lanes, episode, row)
-
-
-def _remember(lanes: _Lanes, episode: _Episode, row: int) -> None:
-    evidence, version = lanes.evidence[row], lanes.valued[row]
-    if evidence is not None and version is not None:
-        episode.seen.add((evidence, version))
-        episode.versions.add(version)
+    begin, end = len(actions) - lanes.stretch[row], len(actions)
+    low, high = episode.noted
+    for i in [*range(begin, min(low, end)), *range(max(high, begin), end)]:
+        evidence, version = lanes.evidence[actions[i]], lanes.valued[actions[i]]
+        if evidence is not None and version is not None:
+            episode.seen.add((evidence, version))
+            episode.versions.add(version)
+    episode.noted = (min(low, begin), end) if begin <= high else (begin, end)
 
 
 def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:

@@ -47,6 +47,7 @@ def with_leases(lanes: pl.LazyFrame, policies: Policies) -> pl.LazyFrame:
             "_later",
             "_renewed",
             "_seen",
+            "_untimed",
             *map(_name, _FIELDS),
         )
     )
@@ -76,7 +77,7 @@ def _declared(waiting: tuple[WaitingTool, ...]) -> list[pl.Expr]:
     deadline = pl.col(_name("deadline"))
     missing = ~pl.col("_own_lease")
     free = missing
-    began = pl.col("at").min().over("start", "tool", "action_signature")
+    began = pl.col("at").first().over("start", "tool", "action_signature")
     filed = pl.lit(False)
     for wait in sorted(waiting, key=lambda w: w.workflow is None):
         such = free & _is_such(wait)
@@ -87,6 +88,7 @@ def _declared(waiting: tuple[WaitingTool, ...]) -> list[pl.Expr]:
         free = free & ~_is_such(wait)
         filed = filed | such
     return [
+        (filed & began.is_null()).alias("_untimed"),
         owner.alias(_name("owner")),
         waits_on.alias(_name("waits_on")),
         deadline.alias(_name("deadline")),
@@ -115,9 +117,9 @@ def _state() -> pl.Expr:
         .then(None)
         .when(owner.fill_null("") == "")
         .then(pl.lit(str(Reason.LEASE_NO_OWNER)))
-        .when(deadline.is_null())
+        .when(deadline.is_null() & ~pl.col("_untimed"))
         .then(pl.lit(str(Reason.LEASE_NO_DEADLINE)))
-        .when(at.is_null())
+        .when(at.is_null() | pl.col("_untimed"))
         .then(pl.lit(str(Reason.LEASE_NO_TIME)))
         .when(deadline <= at)
         .then(pl.lit(str(Reason.LEASE_EXPIRED)))

@@ -236,7 +236,7 @@ def _fill_unknown(lanes: pl.DataFrame, *, rule: Rule) -> pl.DataFrame:
 def _judge_hard(lanes: pl.DataFrame, *, rule: Rule, policies: Policies) -> pl.DataFrame:
     """Judge the lanes with unknowns, leases, retries or hard failures by the full precedence."""
     flag = lanes.select(
-        _unknown(rule.evidence)
+        _unknown("lap")  # whatever the rule compares, evidence that cannot be compared is not stalled
         | pl.col("lease").is_not_null()
         | waits(policies)
         | may_retry(policies)
