@@ -33,9 +33,13 @@ def _one_lap_apart(start: int, i: int, p: int) -> Iterator[tuple[int, int]]:
     return ((j - p, j) for j in range(start + p, i + 1))
 
 
-def _same_place(start: int, i: int, p: int) -> Iterator[tuple[int, int]]:
-    """All pairs inside the stretch that stand at the same place of the lap."""
-    return ((a, b) for a, b in combinations(range(start, i + 1), 2) if (b - a) % p == 0)
+def _last_known(
+    lane: Lane, start: int, i: int, p: int, known: Callable[[Event], bool]
+) -> Iterator[tuple[int, int]]:
+    """Pairs at the same place of the lap with no known value between them: each value and those it must agree with."""
+    for a, b in combinations(range(start, i + 1), 2):
+        if (b - a) % p == 0 and not any(known(lane[m]) for m in range(a + p, b, p)):
+            yield a, b
 
 
 def _surely(lane: Lane, pairs: Iterator[tuple[int, int]], same: Compare) -> bool:
@@ -44,7 +48,7 @@ def _surely(lane: Lane, pairs: Iterator[tuple[int, int]], same: Compare) -> bool
 
 
 def _possibly(lane: Lane, pairs: Iterator[tuple[int, int]], same: Compare) -> bool:
-    """An unknown is whatever keeps the stretch, as long as the known values agree with each other."""
+    """An unknown is whatever keeps the stretch; a known value must agree with the last known one at its place."""
     return all(same(lane[a], lane[b]) is not False for a, b in pairs)
 
 
@@ -63,36 +67,47 @@ def actions_hi(lane: Lane, i: int, p: int, max_gap_s: float | None = None) -> in
     return _longest(
         i,
         lambda s: (
-            not _crosses_pause(lane, s, i, max_gap_s) and _possibly(lane, _same_place(s, i, p), same_action)
+            not _crosses_pause(lane, s, i, max_gap_s)
+            and _possibly(lane, _last_known(lane, s, i, p, _named), same_action)
         ),
     )
 
 
-def _evidence(
-    lane: Lane, i: int, p: int, mode: str, judge: Callable[..., bool], pairs: Callable[..., Iterator]
-) -> int:
+def _evidence(lane: Lane, i: int, p: int, mode: str, agrees: Callable[[int, int], bool]) -> int:
     """Length of the evidence stretch; changed evidence fails the comparison, so a stretch may begin there.
 
-    With results ignored (``none``), milestones and human turns still count as changed evidence.
+    With ``constant`` evidence there is one value over the whole stretch, so every event is compared with the
+    one before. With results ignored (``none``), milestones and human turns still count as changed evidence.
     """
     step = 1 if mode == "constant" else p
     return _longest(
         i,
         lambda s: (
-            (mode == "none" or judge(lane, pairs(s, i, step), same_evidence))
-            and not any(changed(lane[j]) for j in range(s + step, i + 1))
+            (mode == "none" or agrees(s, step)) and not any(changed(lane[j]) for j in range(s + step, i + 1))
         ),
     )
 
 
 def evidence_lo(lane: Lane, i: int, p: int, mode: str) -> int:
     """``V_p[i]``, a comparison with an unknown being different."""
-    return _evidence(lane, i, p, mode, _surely, _one_lap_apart)
+    return _evidence(
+        lane, i, p, mode, lambda s, step: _surely(lane, _one_lap_apart(s, i, step), same_evidence)
+    )
 
 
 def evidence_hi(lane: Lane, i: int, p: int, mode: str) -> int:
     """``V_p[i]`` if unknown evidence is whatever keeps the stretch."""
-    return _evidence(lane, i, p, mode, _possibly, _same_place)
+    return _evidence(
+        lane, i, p, mode, lambda s, step: _possibly(lane, _last_known(lane, s, i, step, _seen), same_evidence)
+    )
+
+
+def _named(event: Event) -> bool:
+    return event.signature is not None
+
+
+def _seen(event: Event) -> bool:
+    return event.fingerprint is not None
 
 
 def stretch_lo(lane: Lane, i: int, p: int, rule: Profile) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tests.oracle import cycles
-from tests.oracle.lanes import Event, same_evidence
+from tests.oracle.lanes import Event, same_action, same_evidence
 from tests.oracle.rules import Book
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ Lane: TypeAlias = Sequence[Event]
 
 @dataclass(kw_only=True)
 class Episode:
-    """One stretch of a lane under one loop; ``seq`` values of its ends."""
+    """One stretch of a lane under one loop, from its onset to the event that closes it (or the lane's last action)."""
 
     period: int
     onset_seq: int
     alert_seq: int
     end_seq: int
-    laps: int
+    laps: int = 0
     closed_by: str | None = None
     tools: tuple[str, ...] = ()
     tokens: int | None = None
     cost_usd: float | None = None
-    lap: tuple[str | None, ...] = ()
+    lap: Lane = ()
     seen: list[Event] = field(default_factory=list)
 
 
@@ -39,10 +39,34 @@ def is_rotation(a: Sequence[object], b: Sequence[object]) -> bool:
     return len(a) == len(b) and any(tuple(a[k:]) + tuple(a[:k]) == tuple(b) for k in range(max(1, len(a))))
 
 
+def may_be_rotation(a: Lane, b: Lane) -> bool:
+    """Say whether one lap is the other, begun elsewhere, or cannot be told from it across a change of version."""
+    return len(a) == len(b) and any(
+        all(same_action(x, y) is not False for x, y in zip([*a[k:], *a[:k]], b, strict=True))
+        for k in range(len(a))
+    )
+
+
 def _evidence_changed(event: Event, seen: Sequence[Event]) -> bool:
-    """Say whether the fingerprint is known, and known to be none of those of the loop's laps."""
-    known = [e for e in seen if e.fingerprint is not None]
-    return event.fingerprint is not None and all(same_evidence(event, e) is False for e in known)
+    """Say whether the fingerprint is known to be none of those of the loop's laps.
+
+    It is compared with those it can be compared with. Where it can be with none (all of them unknown, or made
+    in another version), nothing is known and the episode stays open.
+    """
+    compared = [same for e in seen if (same := same_evidence(event, e)) is not None]
+    return bool(compared) and not any(compared)
+
+
+def _closed_by(event: Event, judged: Finding, lap: Lane, current: Episode) -> str | None:
+    """Say what ends the episode at this event; a stuck event whose lap is a rotation of the episode's never does."""
+    stuck = judged.verdict == "stuck_loop"
+    if stuck and may_be_rotation(lap, current.lap):
+        return None
+    if _evidence_changed(event, current.seen):
+        return "evidence"
+    if event.milestone is not None:
+        return "milestone"
+    return "other_loop" if stuck else None
 
 
 def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile | Book) -> list[Episode]:
@@ -54,45 +78,32 @@ def episodes(whole: Lane, lane: Lane, found: Sequence[Finding], rule: Profile | 
     for event in whole:
         if event.seq not in place:
             if current is not None and event.kind == "verdict" and event.outcome == "passed":
-                current.closed_by = "outcome"
+                current.closed_by, current.end_seq = "outcome", event.seq
                 current = None
             continue
         i = place[event.seq]
         judged = found[i]
-        stuck = judged.verdict == "stuck_loop"
-        lap = tuple(e.signature for e in lane[i + 1 - (judged.period or 0) : i + 1]) if stuck else ()
-        continues = current is not None and stuck and is_rotation(lap, current.lap)
+        p = judged.period if judged.verdict == "stuck_loop" else 0
+        lap = lane[i + 1 - p : i + 1]
         if current is not None:
-            reason = None
-            if event.milestone is not None:
-                reason = "milestone"
-            elif event.external_input is True or (not continues and _evidence_changed(event, current.seen)):
-                reason = "evidence"
-            elif stuck and not continues:
-                reason = "other_loop"
-            if reason is not None:
-                current.closed_by = reason
-                current = None
-            else:
-                current.end_seq = event.seq
-        if not stuck:
+            current.end_seq = event.seq
+            current.closed_by = _closed_by(event, judged, lap, current)
+            current = None if current.closed_by else current
+        if judged.verdict != "stuck_loop":
             continue
-        start = i + 1 - cycles.stretch_lo(lane, i, judged.period, book.of(event))
+        stretch = lane[i + 1 - cycles.stretch_lo(lane, i, p, book.of(event)) : i + 1]
         if current is None:
             current = Episode(
-                period=judged.period,
-                onset_seq=lane[start].seq,
+                period=p,
+                onset_seq=stretch[0].seq,
                 alert_seq=event.seq,
                 end_seq=event.seq,
-                laps=judged.laps,
-                tools=tuple(e.tool for e in lane[i + 1 - judged.period : i + 1]),
+                tools=tuple(e.tool for e in lap),
                 lap=lap,
-                seen=list(lane[start : i + 1]),
             )
             done.append(current)
-        else:
-            current.laps = max(current.laps, judged.laps)
-            current.seen = [*current.seen, *lane[start : i + 1]]
+        current.laps = judged.laps
+        current.seen += stretch
     for episode in done:
         _add_up(episode, [e for e in whole if episode.onset_seq <= e.seq <= episode.end_seq])
     return done

@@ -56,11 +56,28 @@ class File:
     sleeps: frozenset[str] = field(default_factory=frozenset)
 
 
-def seen_renewals(lane: Lane, i: int) -> int:
+def lease_of(lane: Lane, i: int, file: File) -> tuple[Lease | None, str | None]:
+    """Return the lease an event carries, else the one the file gives to waiting tools, and where it came from.
+
+    A lease that says nothing at all is none. The file's lease runs from the first event of the lane with the
+    tool and signature of this one (arguments that were never exported count as one signature).
+    """
+    event = lane[i]
+    if event.lease is not None and event.lease != Lease():
+        return event.lease, "event"
+    named = sorted((w for w in file.waits if w.applies(event)), key=lambda w: w.workflow is None)
+    if not named:
+        return None, None
+    began = next(e.at for e in lane if (e.tool, e.signature) == (event.tool, event.signature))
+    deadline = None if began is None else began + round(named[0].longest_wait_s * 1_000_000)
+    return Lease(owner=named[0].owner, waits_on=event.tool, deadline=deadline), "file"
+
+
+def seen_renewals(lane: Lane, i: int, file: File) -> int:
     """Count later deadlines for the same owner and thing waited for on consecutive events up to ``i``."""
     seen = 0
     for j in range(i, 0, -1):
-        here, before = lane[j].lease, lane[j - 1].lease
+        here, before = lease_of(lane, j, file)[0], lease_of(lane, j - 1, file)[0]
         if here is None or before is None or (here.owner, here.waits_on) != (before.owner, before.waits_on):
             break
         if here.deadline is not None and before.deadline is not None and here.deadline > before.deadline:
@@ -68,42 +85,26 @@ def seen_renewals(lane: Lane, i: int) -> int:
     return seen
 
 
-def lease_of(lane: Lane, i: int, file: File) -> tuple[Lease | None, str | None]:
-    """Return the lease an event carries, else the one the file gives to waiting tools, and where it came from.
-
-    The file's lease runs from the first event of the lane with this action.
-    """
+def lease_refused(lane: Lane, i: int, file: File) -> str | None:
+    """Why the lease at ``i`` is not honoured; None when it is in force."""
     event = lane[i]
-    if event.lease is not None:
-        return event.lease, "event"
-    named = sorted((w for w in file.waits if w.applies(event)), key=lambda w: w.workflow is None)
-    if not named:
-        return None, None
-    same = [e for e in lane[:i] if e.tool == event.tool and same_action(e, event) is True]
-    began = (same[0] if same else event).at
-    deadline = None if began is None else began + round(named[0].longest_wait_s * 1_000_000)
-    return Lease(owner=named[0].owner, deadline=deadline), "file"
-
-
-def lease_refused(lane: Lane, i: int, lease: Lease) -> str | None:
-    """Why a lease at ``i`` is not honoured; None when it is in force."""
-    event = lane[i]
+    lease, source = lease_of(lane, i, file)
     if not lease.owner:
         return "lease_no_owner"
-    if lease.deadline is None:
+    if lease.deadline is None and source == "event":
         return "lease_no_deadline"
-    if event.at is None:
+    if lease.deadline is None or event.at is None:
         return "lease_no_time"
     if not lease.deadline > event.at:
         return "lease_expired"
     allowed = 3 if lease.max_renewals is None else lease.max_renewals
-    if max(lease.renewals or 0, seen_renewals(lane, i)) > allowed:
+    if max(lease.renewals or 0, seen_renewals(lane, i, file)) > allowed:
         return "lease_renewed_too_often"
     return None
 
 
 def _is_sleep(event: Event, file: File) -> bool:
-    return event.pause is True or event.tool in file.sleeps
+    return event.pause is True or event.tool in {"sleep", "wait"} | file.sleeps
 
 
 def streak(lane: Lane, i: int, file: File) -> list[Event]:

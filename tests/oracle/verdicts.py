@@ -97,7 +97,7 @@ def finding(lane: Lane, i: int, rule: Profile, file: File = NO_FILE) -> Finding:
     refused = None
     lease, lease_source = lease_of(lane, i, file)
     if lease is not None:
-        refused = lease_refused(lane, i, lease)
+        refused = lease_refused(lane, i, file)
         if refused is None:
             return said("waiting", "lease", policy_source=lease_source)
     source = retry_inside_policy(lane, i, file)
