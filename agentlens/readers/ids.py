@@ -24,8 +24,7 @@ def hex_id(value: Any, size: int) -> str | None:
     if isinstance(value, str):
         if len(value) != size * 2:
             value = _other(value.strip(), size)
-        found = value.lower()
-        return found if found.strip("0") else None
+        return value.lower() if value.strip("0") else None
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << (8 * size):
         return f"{value:0{size * 2}x}"
     return None

@@ -8,7 +8,7 @@ from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id, micros
-from agentlens.readers.spans import WANTED, Span, Spans, facts_of, verdict
+from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,15 @@ _STATUS: Final = {
     "STATUS_CODE_ERROR": "error",
     "OK": "ok",
     "ERROR": "error",
+}
+_CAMEL: Final = {
+    "trace_id": "traceId",
+    "span_id": "spanId",
+    "parent_span_id": "parentSpanId",
+    "start_time_unix_nano": "startTimeUnixNano",
+    "end_time_unix_nano": "endTimeUnixNano",
+    "time_unix_nano": "timeUnixNano",
+    "event_name": "eventName",
 }
 _NOTES: Final = frozenset({"exception", "gen_ai.evaluation.result"})
 _STEP: Final = 8
@@ -104,9 +113,15 @@ class _Line:
             session if isinstance(session, str) else None,
         )
         for scopes in _SCOPES:
-            for scope in self.dicts(resource.get(scopes), scopes):
-                for span in self.dicts(scope.get("spans"), "spans"):
-                    yield from self.span(span, shared)
+            if scopes not in resource:
+                continue
+            for scope in self.dicts(resource[scopes], scopes):
+                spans = scope.get("spans")
+                for span in spans if isinstance(spans, list) else self.dicts(spans, "spans"):
+                    if isinstance(span, dict):
+                        yield from self.span(span, shared)
+                    elif span is not None:
+                        self.fault(f"spans: expected an object, found {type(span).__name__}")
                 for name in _RECORDS[1:]:
                     for log in self.dicts(scope.get(name), name):
                         yield from self.log(log, shared)
@@ -124,41 +139,36 @@ class _Line:
             elif item is not None:
                 self.fault(f"{name}: expected an object, found {type(item).__name__}")
 
-    def span(
-        self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]
-    ) -> Iterator[RawEvent]:
+    def span(self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]) -> list[RawEvent]:
+        if "traceId" not in raw:
+            raw = {_CAMEL.get(key, key): value for key, value in raw.items()}
         get = raw.get
-        trace_id = hex_id(get("traceId") or get("trace_id"), 16)
+        trace_id = hex_id(get("traceId"), 16)
         if trace_id is None:
             self.fault("a span without a readable traceId")
-            return
-        status = get("status")
-        code = status.get("code") if isinstance(status, dict) else None
-        message = status.get("message") if isinstance(status, dict) else None
-        name = get("name")
-        notes = get("events")
-        start, end = (
-            get("startTimeUnixNano", get("start_time_unix_nano")),
-            get("endTimeUnixNano", get("end_time_unix_nano")),
+            return []
+        above, start, end = get("parentSpanId"), get("startTimeUnixNano"), get("endTimeUnixNano")
+        status, name, notes, links = get("status"), get("name"), get("events"), get("links")
+        code, message = (
+            (status.get("code"), status.get("message")) if isinstance(status, dict) else (None, None)
         )
         span = Span(
-            trace_id=trace_id,
-            span_id=hex_id(get("spanId") or get("span_id"), 8),
-            parent_id=hex_id(get("parentSpanId") or get("parent_span_id"), 8),
-            name=name if isinstance(name, str) else "",
-            at=micros(start, self.report),
-            ended_at=micros(end, self.report),
-            facts=facts(get("attributes")),
-            status=_STATUS.get(code, "") if isinstance(code, (int, str)) else "",
-            message=message if isinstance(message, str) else "",
-            notes=list(self.notes(notes)) if notes else [],
-            linked_trace=_linked(get("links"), trace_id),
-            service=shared[0],
-            version=shared[1],
-            session=shared[2],
+            trace_id,
+            hex_id(get("spanId"), 8),
+            hex_id(above, 8) if above else None,
+            name if isinstance(name, str) else "",
+            micros(start, self.report) if start else None,
+            micros(end, self.report) if end else None,
+            facts(get("attributes")),
+            _STATUS.get(code, "") if isinstance(code, (int, str)) else "",
+            message if isinstance(message, str) else "",
+            list(self.notes(notes)) if notes else [],
+            _linked(links, trace_id) if links else None,
+            *shared,
         )
-        order, self.order = self.order, self.order + _STEP
-        yield from self.spans.events(span, self.number, order)
+        order = self.order
+        self.order = order + _STEP
+        return self.spans.events(span, self.number, order)
 
     def notes(self, events: Any) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
         for event in self.dicts(events, "events"):
@@ -204,16 +214,29 @@ def facts(attributes: Any) -> dict[str, Any]:
     if not isinstance(attributes, list):
         return found
     ranks: dict[str, int] = {}
+    wanted_of = WANTED.get
     for attribute in attributes:
         try:
-            wanted = WANTED.get(attribute["key"])
+            wanted = wanted_of(attribute["key"])
         except (TypeError, KeyError):
             continue
-        if wanted is not None:
-            fact, rank = wanted
-            if rank < ranks.get(fact, 99) and (value := value_of(attribute.get("value"))) is not None:
-                found[fact] = value
-                ranks[fact] = rank
+        if wanted is None:
+            continue
+        fact, rank, textual = wanted
+        if rank >= ranks.get(fact, 99):
+            continue
+        union = attribute.get("value")
+        try:
+            value = union["stringValue"]
+        except (TypeError, KeyError):
+            value = None
+        if value.__class__ is not str:
+            value = value_of(union)
+            if textual:
+                value = text_of(value)
+        if value is not None and (value != "" or not textual):
+            found[fact] = value
+            ranks[fact] = rank
     return found
 
 
