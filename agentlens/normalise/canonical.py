@@ -1,6 +1,6 @@
-"""One text for values that mean the same: the form that is digested.
+r"""One text for values that mean the same: the form that is digested.
 
-Keys sorted, no spaces, Unicode NFC, line ends ``\\n``, outer white space trimmed, ``1.0`` is ``1`` where that is
+Keys sorted, no spaces, Unicode NFC, line ends ``\n``, outer white space trimmed, ``1.0`` is ``1`` where that is
 exact, JSON inside text decoded (two levels), payloads such as images replaced by type, size and digest.
 """
 
@@ -12,11 +12,13 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MAX_DEPTH: Final = 150
 MAX_LITERAL: Final = 64 * 1024
@@ -24,6 +26,9 @@ _EXACT_FLOAT: Final = 2**53
 _LONG_NUMBER: Final = re.compile(r"\d{19}")
 _DATA_URL: Final = re.compile(r"\Adata:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.ASCII)
 _BASE64_MIN: Final = 256
+_OPENS: Final = frozenset('{["')
+_CLOSES: Final = frozenset('}]"')
+_PARTS: Final = frozenset({"base64", "image", "image_url", "input_image", "blob", "audio", "document"})
 
 
 class TooDeep(ValueError):  # noqa: N818 - a fact about the value, caught in this package
@@ -77,14 +82,14 @@ def _literal(stripped: str, text: str) -> Any:
 
 
 def plain_text(text: str) -> str:
-    """Return the text in NFC with ``\\n`` line ends, without a single other change."""
+    r"""Return the text in NFC with ``\n`` line ends, without a single other change."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def trimmed(text: str) -> str:
-    """Return the text in NFC with ``\\n`` line ends and without outer white space."""
+    r"""Return the text in NFC with ``\n`` line ends and without outer white space."""
     return plain_text(text).strip()
 
 
@@ -159,28 +164,44 @@ class Canon:
         return self._other(value, levels, depth, path)
 
     def _object(self, value: dict[Any, Any], levels: int, depth: int, path: str) -> dict[str, Any]:
-        if value.get("type") in ("base64", "image", "image_url", "input_image", "blob", "audio", "document"):
+        # the hot loop of the package: plain fields are finished here, without another call
+        if "type" in value:
             value = _payload(value)
-        drop, verbatim = self.drop, self.verbatim
-        gone = {name: rule for name, others, rule in self.unless if name in value and others <= value.keys()}
+        drop, verbatim, leaf = self.drop, self.verbatim, self.leaf
+        gone = self._repeats(value) if self.unless else {}
         built: dict[str, Any] = {}
         for key, item in value.items():
             name = key if type(key) is str else str(key)
-            rule = drop.get(name) or (gone.get(name) if gone else None)
-            if rule:
-                self.dropped.append((f"{path}.{name}" if path else name, rule))
+            if name in drop or name in gone:
+                self.dropped.append((f"{path}.{name}" if path else name, drop.get(name) or gone[name]))
                 continue
-            if not name.isascii():
-                name = unicodedata.normalize("NFC", name)
-            if name in verbatim and type(item) is str:
-                built[name] = plain_text(item)
-            else:
-                built[name] = self._build(item, levels, depth + 1, f"{path}.{name}" if path else name)
+            kind = type(item)
+            done = item
+            if kind is str:
+                if name in verbatim:
+                    done = plain_text(item)
+                else:
+                    done = leaf(item)
+                    if done and (done[0] in _OPENS or len(done) > _BASE64_MIN):
+                        done = self._opened(done, levels, depth + 1, f"{path}.{name}" if path else name)
+            elif not (item is None or kind is bool or kind is int):
+                done = self._build(item, levels, depth + 1, f"{path}.{name}" if path else name)
+            built[name if name.isascii() else unicodedata.normalize("NFC", name)] = done
         return built
+
+    def _repeats(self, value: dict[Any, Any]) -> dict[str, str]:
+        """Fields that only repeat what other fields of the object say, with the rule that says so."""
+        return {name: rule for name, others, rule in self.unless if name in value and others <= value.keys()}
 
     def _text(self, value: str, levels: int, depth: int, path: str) -> Any:
         text = self.leaf(value)
-        if levels and text and text[0] in '{["' and text[-1] in '}]"' and len(text) > 1:
+        if text and (text[0] in _OPENS or len(text) > _BASE64_MIN):
+            return self._opened(text, levels, depth, path)
+        return text
+
+    def _opened(self, text: str, levels: int, depth: int, path: str) -> Any:
+        """Look into text that may be JSON, a Python literal or an encoded payload."""
+        if levels and text[0] in _OPENS and text[-1] in _CLOSES and len(text) > 1:
             decoded = decode(text)
             if type(decoded) is not str or (depth == 0 and decoded is not text):
                 return self._build(decoded, levels - 1, depth, path)
@@ -227,9 +248,12 @@ def _empty(value: Any) -> bool:
 
 def _payload(value: dict[Any, Any]) -> dict[Any, Any]:
     """Replace the base64 payload of an image or file part by its size and digest."""
+    kind = value.get("type")
+    if type(kind) is not str or kind not in _PARTS:
+        return value
     source = value.get("source")
     if isinstance(source, dict):
-        return {**value, "source": _payload(source)}
+        return {**value, "source": _payload({"type": "base64", **source})}
     data = value.get("data")
     if isinstance(data, str) and len(data) > _BASE64_MIN:
         return {**value, "data": _digest_of(data)}

@@ -7,11 +7,12 @@ a ``grep`` that mentions ``rm -rf`` runs no ``rm``. Judgements about commands ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agentlens.normalise.shell import CONTROL, Line, Token, Unparseable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "time", "fi", "done", "esac"}
@@ -69,8 +70,7 @@ _ELSEWHERE: Final[dict[tuple[str, ...], frozenset[str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One simple command: its words without quotes, ``words[0]`` without its folder, and the files it writes."""
 
     words: tuple[str, ...]
@@ -117,7 +117,15 @@ def commands(text: str) -> tuple[Command, ...] | None:
     [('echo', 'rm -rf a'), ('rm', '-rf', 'b')]
     """
     try:
-        return tuple(_of_line(parse(text), 0))
+        return of_line(parse(text))
+    except Unparseable:
+        return None
+
+
+def of_line(line: Line) -> tuple[Command, ...] | None:
+    """List the simple commands of a parsed command line; None where something inside cannot be parsed."""
+    try:
+        return tuple(_of_line(line, 0))
     except Unparseable:
         return None
 
@@ -176,9 +184,9 @@ def _redirect(
         raise Unparseable("a redirection has no target")
     if operator.startswith("<<"):
         documents.append(target.plain if operator == "<<<" else next(bodies, ""))
-    elif operator in _WRITES and target.plain not in _NOWHERE:
-        writes.append(target.plain)
-    elif operator == ">&" and not target.plain.rstrip("-").isdigit() and target.plain not in _NOWHERE | {"-"}:
+    elif (operator in _WRITES and target.plain not in _NOWHERE) or (
+        operator == ">&" and not target.plain.rstrip("-").isdigit() and target.plain not in _NOWHERE | {"-"}
+    ):
         writes.append(target.plain)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from agentlens.model.event import ACTIONS
+from agentlens.normalise.fingerprint import UNKNOWN_STATE
 from agentlens.normalise.lanes import LANE
 
 GIVEN_VERSION = "given-1"
 AT_START = "0" * 32
 """Durable state before the first change of a lane: nobody knows it, but it is the same all along."""
-_UNKNOWN = "?"
 
 
 def choose(ordered: pl.DataFrame) -> pl.DataFrame:
@@ -48,15 +48,12 @@ def _plain(ordered: pl.DataFrame, given: pl.Expr) -> pl.DataFrame:
 
 
 def _carried() -> pl.Expr:
-    """Carry the durable state forward; a change whose result is not known makes it unknown."""
-    seen = (
-        pl.when(pl.col("durable_fingerprint").is_not_null())
-        .then("durable_fingerprint")
-        .when(pl.col("change").fill_null(False))
-        .then(pl.lit(_UNKNOWN))
-    )
-    state = seen.forward_fill().over(LANE).fill_null(AT_START)
-    return pl.when(state != _UNKNOWN).then(state)
+    """Carry the durable state forward; a change whose result is not known makes it unknown.
+
+    Only the definition says what changes its state: an edited file leaves accepted sources as they were.
+    """
+    state = pl.col("durable_fingerprint").forward_fill().over(LANE).fill_null(AT_START)
+    return pl.when(state != UNKNOWN_STATE).then(state)
 
 
 def carry_external(ordered: pl.DataFrame) -> pl.DataFrame:

@@ -6,13 +6,17 @@ All of them are about what the action is, not about how it ended. None is "not k
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from agentlens.normalise import sql
 from agentlens.normalise.commands import Command
-from agentlens.normalise.tables import Tables, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agentlens.normalise.tables import Tables, Tool
 
 _NO_OPS: Final = frozenset({":", "true"})
 _SQL_CLIENTS: Final[dict[str, frozenset[str]]] = {
@@ -63,7 +67,11 @@ UNKNOWN: Final = Facts()
 
 def of_tool(tool: Tool) -> Facts:
     """Return what the tables declare about a tool by its name alone."""
-    families = tool.families
+    return _of_families(tool.families)
+
+
+@lru_cache(maxsize=256)
+def _of_families(families: frozenset[str]) -> Facts:
     runs_text = not families.isdisjoint(("shell", "sql"))
     declared = bool(families) and not runs_text
     return Facts(
@@ -155,7 +163,7 @@ class _Judged:
         if command.name == "curl":
             words = command.words
             method = next((words[i + 1] for i, w in enumerate(words[:-1]) if w in ("-X", "--request")), "")
-            glued = next((w[2:] for w in words if w.startswith("-X") and len(w) > 2), "")  # noqa: PLR2004
+            glued = next((w[2:] for w in words if w.startswith("-X") and len(w) > 2), "")
             return (method or glued).upper() in _HTTP_WRITES or any(
                 w in _CURL_WRITES or w.startswith(("--data", "--json=", "--form=")) for w in words
             )

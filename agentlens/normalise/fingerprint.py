@@ -6,16 +6,22 @@ carried forward over the events that change nothing when lanes are put together.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from agentlens.errors import SettingsError
 from agentlens.model.raw import ABSENT
 from agentlens.normalise.canonical import Canon, TooDeep, decode, dumps
-from agentlens.normalise.results import Evidence
-from agentlens.normalise.facts import Facts
 from agentlens.normalise.tables import CODE_VERSION, Durable, Tables, Tool
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentlens.normalise.facts import Facts
+    from agentlens.normalise.results import Evidence
+
 OBSERVED: Final = "observed"
+UNKNOWN_STATE: Final[Literal["?"]] = "?"
+"""Stands in ``durable_fingerprint`` where an event changed the durable state and nobody can say into what."""
 _PREFIX: Final = "durable:"
 
 
@@ -59,52 +65,62 @@ def observed_material(seen: Evidence, error_class: str | None) -> bytes | None:
     return None
 
 
-def durable_material(
-    definition: Durable,
-    tool: Tool,
-    arguments: Any,
-    result: Any,
-    seen: Evidence,
-    facts: Facts,
-    error_class: str | None,
-    tables: Tables,
-) -> bytes | None:
+class Done(NamedTuple):
+    """What a durable definition looks at: an action in canonical form, what came back, how it was judged."""
+
+    tool: Tool
+    arguments: Any
+    result: Any
+    seen: Evidence
+    facts: Facts
+    error_class: str | None
+
+
+def durable_material(definition: Durable, done: Done, tables: Tables) -> bytes | Literal["?"] | None:
     """Bytes to digest where this event changes the durable state of a definition, else None.
 
     The first source of the definition that covers the event and finds something counts. A failed action
-    leaves nothing behind, except that a failing check is a result.
+    leaves nothing behind, except that a failing check is a result. Where a source takes everything (``*``)
+    and nothing was exported, the state is unknown: `UNKNOWN_STATE`.
     """
+    tool = done.tool
+    lost = False
     for source in definition.sources:
         if not tables.matches(source["tools"], tool.names, tool.families):
             continue
         if tables.matches(source["without"], tool.names, tool.families):
             continue
-        if any(getattr(facts, fact, None) is not True for fact in source["facts"]):
+        if any(getattr(done.facts, fact, None) is not True for fact in source["facts"]):
             continue
-        if error_class and source["args"]:
+        if done.error_class and source["args"]:
             continue
-        found = _found(source, arguments, result, seen)
+        found = _found(source, done)
         if found:
             return dumps(found)
-    return None
+        lost = lost or "*" in source["args"] or "*" in source["result"]
+    return UNKNOWN_STATE if lost else None
 
 
-def _found(source: Any, arguments: Any, result: Any, seen: Evidence) -> dict[str, Any]:
+def _found(source: Mapping[str, tuple[str, ...]], done: Done) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for side, names, value in (("args", source["args"], arguments), ("result", source["result"], result)):
-        if not names or value is ABSENT or value is None:
+    for side, whole in (("args", done.arguments), ("result", done.result)):
+        names = source[side]
+        if not names or whole is ABSENT or whole is None:
             continue
         if "*" in names:
-            whole = seen.text if side == "result" else value
-            if whole is not None:
-                found[side] = whole
+            everything = done.seen.text if side == "result" else whole
+            if everything is not None:
+                found[side] = everything
             continue
-        value = decode(value) if isinstance(value, str) else value  # noqa: PLW2901
-        if isinstance(value, dict):
-            named = {name: value[name] for name in names if value.get(name) is not None}
-            if named:
-                try:
-                    found[side] = Canon({}).value(named)
-                except (TooDeep, RecursionError):
-                    continue
+        value = decode(whole) if isinstance(whole, str) else whole
+        named = (
+            {name: value[name] for name in names if value.get(name) is not None}
+            if isinstance(value, dict)
+            else {}
+        )
+        if named:
+            try:
+                found[side] = Canon({}).value(named)
+            except (TooDeep, RecursionError):
+                continue
     return found

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentlens.model.raw import ABSENT
-from agentlens.normalise.canonical import Canon, TooDeep, dumps, plain_text
-from agentlens.normalise.tables import Tables, Tool
+from agentlens.normalise.canonical import Canon, TooDeep, decode, dumps, plain_text
+
+if TYPE_CHECKING:
+    from agentlens.normalise.tables import Tables, Tool
 
 _ANSI: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
 )
 _OVERWRITTEN: Final = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
+_OPENS: Final = ("{", "[", '"')
 _STUB_MAX: Final = 400
 _END: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Canonical evidence: ``text`` is None where nothing is known; ``why`` then says why.
 
     ``dropped``: (path, rule) of fields left out; ``masked``: names of the masks that took something out.
@@ -42,13 +43,13 @@ def clean_text(text: str, tool: Tool, masked: list[str] | None = None) -> str:
     if "\r" in text:
         text = _OVERWRITTEN.sub("", text).replace("\r", "")
     for mask in tool.masks:
-        if masked is None:
-            text = mask.apply(text)
-            continue
-        shorter = mask.apply(text)
-        if shorter != text:
-            masked.append(mask.name)
-        text = shorter
+        for mark in mask.contains:
+            if mark in text:
+                shorter = mask.pattern.sub(mask.replace, text)
+                if masked is not None and shorter != text:
+                    masked.append(mask.name)
+                text = shorter
+                break
     return text.strip()
 
 
@@ -64,13 +65,14 @@ def evidence(tool: Tool, result: Any, tables: Tables, *, explain: bool = False) 
     if isinstance(result, (list, tuple)):
         result = _joined(result)
     if isinstance(result, str):
-        text = clean_text(result, tool, masked)
-        stub = stub_of(text, tables)
-        if stub:
-            return Evidence(None, f"stub: {stub}")
-        if not text or text[0] not in "{[":
+        opened = _opened(result)
+        if opened is None:
+            text = clean_text(result, tool, masked)
+            stub = stub_of(text, tables)
+            if stub:
+                return Evidence(None, f"stub: {stub}")
             return Evidence(text, masked=tuple(masked or ()))
-        result = text
+        result = opened
     canon = Canon(tool.drop_results, leaf=lambda leaf: clean_text(leaf, tool, masked), refill=False)
     try:
         value = canon.value(result)
@@ -83,33 +85,51 @@ def evidence(tool: Tool, result: Any, tables: Tables, *, explain: bool = False) 
     return Evidence(text, dropped=tuple(canon.dropped), masked=tuple(masked or ()))
 
 
+def _opened(text: str) -> Any:
+    """Return the object or array that a text holds, None where it is just text."""
+    start = text[:1] if text[:1] in _OPENS else text.lstrip()[:1]
+    if start not in _OPENS or not start:
+        return None
+    decoded = decode(text)
+    if isinstance(decoded, str):
+        decoded = decode(decoded) if decoded is not text else None
+    return decoded if isinstance(decoded, (dict, list)) else None
+
+
 def stub_of(text: str, tables: Tables) -> str | None:
     """Return the name of the pattern by which this text is no result but the mark of a missing one."""
-    if len(text) <= _STUB_MAX:
-        for stub in tables.stubs:
-            if (stub.pattern.search(text) if stub.at_end else stub.pattern.fullmatch(text)) is not None:
+    whole = len(text) <= _STUB_MAX
+    lowered = (text if whole else text[-_END:]).lower()
+    for stub in tables.stubs:
+        for mark in stub.contains:
+            if mark not in lowered:
+                continue
+            if stub.at_end:
+                if stub.pattern.search(text if whole else text[-_END:]):
+                    return stub.name
+            elif whole and stub.pattern.fullmatch(text):
                 return stub.name
-        return None
-    end = text[-_END:]
-    return next((stub.name for stub in tables.stubs if stub.at_end and stub.pattern.search(end)), None)
+            break
+    return None
 
 
 def _stub_within(value: Any, tables: Tables) -> str | None:
     """A result whose every text is a mark of something missing is missing; one that only holds one is not."""
-    texts: list[str] = []
+    found: str | None = None
     pending = [value]
     while pending:
         item = pending.pop()
-        if isinstance(item, str):
-            texts.append(item)
-        elif isinstance(item, dict):
+        if isinstance(item, dict):
             pending.extend(v for k, v in item.items() if k != "type")
         elif isinstance(item, list):
             pending.extend(item)
+        elif isinstance(item, str):
+            found = stub_of(item, tables)
+            if found is None:
+                return None
         elif item is not None:
             return None
-    found = [stub_of(text, tables) for text in texts]
-    return found[0] if found and all(found) else None
+    return found
 
 
 def _joined(parts: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 import polars as pl
@@ -13,50 +12,62 @@ import polars as pl
 from agentlens.model.event import CONTENT
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.model.record import RECORDS
-from agentlens.normalise import results as seen_after
 from agentlens.normalise import fingerprint as prints
 from agentlens.normalise import signature
 from agentlens.normalise.canonical import Canon, TooDeep, dumps
+from agentlens.normalise.columns import column
 from agentlens.normalise.digest import ACTION, DURABLE, EVIDENCE, Key
 from agentlens.normalise.facts import UNKNOWN, Facts
+from agentlens.normalise.results import Evidence, evidence
 from agentlens.normalise.tables import CODE_VERSION, Durable, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CACHE_ROWS: Final = 50_000
 _CACHE_TEXT: Final = 2_000
 _MAX_GIVEN: Final = 256
 _MAX_CLASS: Final = 128
 
-# columns that are copied as they are
+# column: the attribute it copies
 _COPIED: Final = {
-    "run_id": "run_id", "agent": "agent", "at": "at", "ended_at": "ended_at", "workflow": "workflow", "model": "model",
-    "agent_version": "agent_version", "tokens_in": "tokens_in", "tokens_out": "tokens_out", "cost_usd": "cost_usd",
-    "kind": "kind", "tool": "tool", "external_input": "external_input", "milestone": "milestone", "attempt": "attempt",
-    "retry_policy": "retry_policy", "lease": "lease", "reachable": "reachable", "trace_id": "trace_id",
-    "span_id": "span_id", "parent_span_id": "parent_span_id", "call_id": "call_id", "open": "open", "target": "target",
-    "outcome": "outcome", "parent_run_id": "parent_run_id", "parent_agent": "parent_agent", "task_group": "task_group",
-    "seq_given": "seq", "has_given": "has_fingerprint", "identity": "identity", "session": "session",
-    "instance": "instance",
+    **{name: name for name in (
+        "run_id", "agent", "at", "ended_at", "workflow", "model", "agent_version", "tokens_in", "tokens_out",
+        "cost_usd", "kind", "tool", "external_input", "milestone", "attempt", "retry_policy", "lease", "reachable", "trace_id",
+        "span_id", "parent_span_id", "call_id", "open", "target", "outcome", "parent_run_id", "parent_agent",
+        "task_group", "identity", "session", "instance",
+    )},
+    "seq_given": "seq",
+    "has_given": "has_fingerprint",
 }  # fmt: skip
-_GETTERS: Final[dict[str, Callable[[RawEvent], Any]]] = {name: attrgetter(of) for name, of in _COPIED.items()}
-_MEASURES: Final = attrgetter("kind", "tool", "args", "result", "scope", "error_class")
+_COPY: Final = attrgetter(*_COPIED.values())
+_MEASURED: Final = attrgetter("kind", "tool", "args", "result", "scope", "error_class")
+_GIVEN: Final = attrgetter("action_signature", "progress_fingerprint", "hard_failure", "position")
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What of an action is the same each time it is called so. ``arguments`` only where they are still needed."""
+class _Call(NamedTuple):
+    """What of an action is the same each time it is called so.
+
+    ``fact``: number of its facts in the normaliser's list; ``arguments`` and ``text`` only where still needed.
+    """
 
     signature: str | None
-    facts: Facts
-    arguments: Any
-    text: str | None
+    fact: int
+    facts: Facts = UNKNOWN
+    arguments: Any = ABSENT
+    text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """What of a result is the same each time it is seen."""
 
     fingerprint: str | None
-    evidence: seen_after.Evidence
+    evidence: Evidence
+
+
+_NO_EVIDENCE: Final = Evidence(None)
+_NOTHING: Final = _Call(None, 0)
+_BLANK: Final = _Seen(None, _NO_EVIDENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +104,16 @@ class Normaliser:
     _durable: Durable | None = field(init=False, repr=False, compare=False)
     _calls: dict[Any, _Call] = field(init=False, repr=False, compare=False)
     _results: dict[Any, _Seen] = field(init=False, repr=False, compare=False)
+    _facts: dict[Facts, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Resolve the definition of evidence and begin with nothing remembered."""
         object.__setattr__(self, "_durable", prints.durable_of(self.fingerprint, self.tables))
-        object.__setattr__(self, "_calls", {})
-        object.__setattr__(self, "_results", {})
+        self.__dict__.update(_nothing_remembered())
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is remembered: another process starts afresh."""
-        return {**self.__dict__, "_calls": {}, "_results": {}}
+        return {**self.__dict__, **_nothing_remembered()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the settings."""
@@ -131,179 +142,148 @@ class Normaliser:
 
         """
         rows = events if isinstance(events, list) else list(events)
-        columns: dict[str, pl.Series] = {
-            name: _series(name, list(map(getter, rows))) for name, getter in _GETTERS.items()
-        }
-        measured = self._measure(rows)
-        columns.update({name: _series(name, values) for name, values in measured.items()})
-        frame = pl.DataFrame(list(columns.values()))
-        frame = frame.with_columns(
+        copied = zip(
+            _COPIED, zip(*map(_COPY, rows), strict=True) if rows else ((),) * len(_COPIED), strict=True
+        )
+        columns = [column(name, values) for name, values in copied]
+        columns += self._measure(rows)
+        definition = self._durable
+        durable_version = prints.durable_version(definition, self.tables) if definition else None
+        frame = pl.DataFrame(columns).with_columns(
             pl.lit(source_id).alias("source_id"),
             pl.lit(reader).alias("reader"),
             pl.lit(reader_rank, pl.Int64).alias("reader_rank"),
             pl.lit(self.version).alias("normaliser_version"),
             pl.lit(self.key.key_id).alias("key_id"),
             pl.lit(prints.observed_version(self.tables)).alias("observed_version"),
-            pl.lit(
-                prints.durable_version(self._durable, self.tables) if self._durable else None, pl.String
-            ).alias("durable_version"),
+            pl.lit(durable_version, pl.String).alias("durable_version"),
             _pointer(source),
         )
-        schema = {**RECORDS, **CONTENT} if self.keep_content else RECORDS
-        return frame.select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
+        return frame.select([*RECORDS, *CONTENT] if self.keep_content else list(RECORDS))
 
     def call(self, tool: str, args: Any, scope: Any = None) -> _Call:
         """Digest one action; repeated ones are remembered, within bounds."""
         raw = args if type(args) is str else _raw(args)
         if raw is None or scope is not None or len(raw) > _CACHE_TEXT:
             return self._call(tool, args, scope)
-        place = (tool, raw)
-        found = self._calls.get(place)
+        calls = self._calls
+        found = calls.get((tool, raw))
         if found is None:
-            if len(self._calls) >= _CACHE_ROWS:
-                self._calls.clear()
-            found = self._calls[place] = self._call(tool, args, None)
+            if len(calls) >= _CACHE_ROWS:
+                calls.clear()
+            found = calls[tool, raw] = self._call(tool, args, None)
         return found
 
     def _call(self, tool: str, args: Any, scope: Any) -> _Call:
         action = signature.action(self.tables.tool(tool), args, scope, self.tables)
+        numbers = self._facts
         return _Call(
-            signature=None if action.material is None else self.key.digest(action.material, ACTION),
-            facts=action.facts,
-            arguments=action.arguments if self._durable else ABSENT,
-            text=action.text if self.keep_content else None,
+            None if action.material is None else self.key.digest(action.material, ACTION),
+            numbers.setdefault(action.facts, len(numbers)),
+            action.facts,
+            action.arguments if self._durable else ABSENT,
+            action.text if self.keep_content else None,
         )
 
     def seen(self, tool: str, result: Any, error_class: str | None) -> _Seen:
         """Digest one result; repeated short ones are remembered, within bounds."""
         if type(result) is not str or len(result) > _CACHE_TEXT:
             return self._seen(tool, result, error_class)
-        place = (tool, result, error_class)
-        found = self._results.get(place)
+        results = self._results
+        found = results.get((tool, result, error_class))
         if found is None:
-            if len(self._results) >= _CACHE_ROWS:
-                self._results.clear()
-            found = self._results[place] = self._seen(tool, result, error_class)
+            if len(results) >= _CACHE_ROWS:
+                results.clear()
+            found = results[tool, result, error_class] = self._seen(tool, result, error_class)
         return found
 
     def _seen(self, tool: str, result: Any, error_class: str | None) -> _Seen:
-        evidence = seen_after.evidence(self.tables.tool(tool), result, self.tables)
-        material = prints.observed_material(evidence, error_class)
+        seen = evidence(self.tables.tool(tool), result, self.tables)
+        material = prints.observed_material(seen, error_class)
         keeps = self.keep_content or self._durable is not None
         return _Seen(
-            fingerprint=None if material is None else self.key.digest(material, EVIDENCE),
-            evidence=evidence if keeps else _NO_EVIDENCE,
+            None if material is None else self.key.digest(material, EVIDENCE), seen if keeps else _NO_EVIDENCE
         )
 
-    def _measure(self, rows: list[RawEvent]) -> dict[str, list[Any]]:
+    def _measure(self, rows: list[RawEvent]) -> list[pl.Series]:
         """Columns that need arguments, results or error classes."""
-        signatures: list[str | None] = []
-        observed: list[str | None] = []
-        durable: list[str | None] = []
-        facts: list[Facts] = []
+        calls: list[_Call] = []
+        seen: list[_Seen] = []
         classes: list[str | None] = []
-        args_texts: list[str | None] = []
-        result_texts: list[str | None] = []
-        nothing = _Call(None, UNKNOWN, ABSENT, None)
-        blank = _Seen(None, _NO_EVIDENCE)
-        for kind, tool, args, result, scope, error in map(_MEASURES, rows):
-            tool = tool if type(tool) is str else str(tool)  # noqa: PLW2901
-            error = _class(error) if error is not None else None  # noqa: PLW2901
+        facts: list[int] = []
+        for kind, tool, args, result, scope, error in map(_MEASURED, rows):
+            named = tool if type(tool) is str else str(tool)
+            failed = None if error is None else _class(error)
             is_tool = kind == "tool"
-            call = self.call(tool, args, scope) if is_tool or args is not ABSENT else nothing
-            seen = self.seen(tool, result, error) if result is not ABSENT or error is not None else blank
-            signatures.append(call.signature)
-            observed.append(seen.fingerprint)
-            facts.append(call.facts if is_tool else UNKNOWN)
-            classes.append(error)
-            if self._durable is not None:
-                durable.append(self._durable_print(tool, call, result, seen, error) if is_tool else None)
-            if self.keep_content:
-                args_texts.append(call.text)
-                result_texts.append(seen.evidence.text)
+            call = self.call(named, args, scope) if is_tool or args is not ABSENT else _NOTHING
+            calls.append(call)
+            facts.append(call.fact if is_tool else 0)
+            classes.append(failed)
+            seen.append(
+                self.seen(named, result, failed) if result is not ABSENT or failed is not None else _BLANK
+            )
+        given = list(map(_GIVEN, rows))
         hard = self.tables.hard_failures
-        columns: dict[str, list[Any]] = {
+        values: dict[str, list[Any]] = {
             "action_signature": [
-                _given(e.action_signature, self.key) or s for e, s in zip(rows, signatures, strict=True)
+                self._given(own) or call.signature for (own, *_), call in zip(given, calls, strict=True)
             ],
-            "given_fingerprint": [_given(e.progress_fingerprint, self.key) for e in rows],
-            "observed_fingerprint": observed,
-            "durable_fingerprint": durable or [None] * len(rows),
+            "given_fingerprint": [self._given(own) for _, own, *_ in given],
+            "observed_fingerprint": [one.fingerprint for one in seen],
+            "durable_fingerprint": self._durable_prints(rows, calls, seen, classes),
             "error_class": classes,
-            "hard_failure": [e.hard_failure or hard.get(c or "") for e, c in zip(rows, classes, strict=True)],
-            "pause": [f.pause for f in facts],
-            "change": [f.change for f in facts],
-            "check": [f.check for f in facts],
-            "external": [f.external for f in facts],
-            "reset": [f.reset for f in facts],
-            "position": [e.position[0] for e in rows],
-            "position_in": [e.position[1] for e in rows],
+            "hard_failure": [
+                own or hard.get(c or "") for (_, _, own, _), c in zip(given, classes, strict=True)
+            ],
+            "position": [position[0] for *_, position in given],
+            "position_in": [position[1] for *_, position in given],
         }
         if self.keep_content:
-            columns["args_text"] = args_texts
-            columns["result_text"] = result_texts
-            columns["extra"] = [_extra(e.extra) for e in rows]
-        return columns
+            values["args_text"] = [call.text for call in calls]
+            values["result_text"] = [one.evidence.text for one in seen]
+            values["extra"] = [_extra(event.extra) for event in rows]
+        return [column(name, found) for name, found in values.items()] + self._fact_columns(facts)
 
-    def _durable_print(
-        self, tool: str, call: _Call, result: Any, seen: _Seen, error: str | None
-    ) -> str | None:
-        if self._durable is None:
+    def _fact_columns(self, numbers: list[int]) -> list[pl.Series]:
+        """Spread the few distinct facts over the rows."""
+        index = pl.Series("fact", numbers, dtype=pl.UInt32)
+        known = list(self._facts)
+        return [column(name, [getattr(f, name) for f in known]).gather(index) for name in _FACT_NAMES]
+
+    def _durable_prints(
+        self, rows: list[RawEvent], calls: list[_Call], seen: list[_Seen], classes: list[str | None]
+    ) -> list[str | None]:
+        definition = self._durable
+        if definition is None:
+            return [None] * len(rows)
+        found: list[str | None] = []
+        for event, call, one, failed in zip(rows, calls, seen, classes, strict=True):
+            if event.kind != "tool":
+                found.append(None)
+                continue
+            tool = self.tables.tool(str(event.tool))
+            done = prints.Done(tool, call.arguments, event.result, one.evidence, call.facts, failed)
+            material = prints.durable_material(definition, done, self.tables)
+            found.append(self.key.digest(material, DURABLE) if isinstance(material, bytes) else material)
+        return found
+
+    def _given(self, value: Any) -> str | None:
+        """A digest that the export itself carries; one that is longer than any digest is digested."""
+        if value is None:
             return None
-        material = prints.durable_material(
-            self._durable,
-            self.tables.tool(tool),
-            call.arguments,
-            result,
-            seen.evidence,
-            call.facts,
-            error,
-            self.tables,
+        text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
+        return (
+            text
+            if len(text) <= _MAX_GIVEN
+            else self.key.digest(text.encode("utf-8", "surrogatepass"), EVIDENCE)
         )
-        return None if material is None else self.key.digest(material, DURABLE)
 
 
-_NO_EVIDENCE: Final = seen_after.Evidence(None)
-_TYPES: Final = {**RECORDS, **CONTENT}
+_FACT_NAMES: Final = tuple(field.name for field in fields(Facts))
 
 
-def _series(name: str, values: list[Any]) -> pl.Series:
-    """Build a column; values of a wrong type become null."""
-    dtype = _TYPES[name]
-    physical = pl.Int64() if dtype == pl.Datetime else dtype
-    try:
-        series = pl.Series(name, values, dtype=physical)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        series = pl.Series(
-            name, [_fitting(value, physical) for value in values], dtype=physical, strict=False
-        )
-    return series.cast(dtype)
-
-
-def _fitting(value: Any, dtype: pl.DataType) -> Any:
-    if isinstance(dtype, pl.String):
-        return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else None
-    if isinstance(dtype, pl.Boolean):
-        return value if isinstance(value, bool) else None
-    if isinstance(dtype, pl.Int64):
-        return value if type(value) is int and -(2**63) <= value < 2**63 else None
-    if isinstance(dtype, pl.Float64):
-        try:
-            return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-        except OverflowError:
-            return None
-    if isinstance(dtype, pl.Struct):
-        if not isinstance(value, dict):
-            return None
-        return {f.name: _fitting(value.get(f.name), _plain(f.dtype)) for f in dtype.fields}
-    if isinstance(dtype, pl.List):
-        items = value if isinstance(value, list) else []
-        return [item for item in (_fitting(v, _plain(dtype.inner)) for v in items) if item is not None]
-    return value if type(value) is int and -(2**63) <= value < 2**63 else None
-
-
-def _plain(dtype: Any) -> pl.DataType:
-    return dtype() if isinstance(dtype, type) else dtype
+def _nothing_remembered() -> dict[str, Any]:
+    return {"_calls": {}, "_results": {}, "_facts": {UNKNOWN: 0}}
 
 
 def _pointer(source: str) -> pl.Expr:
@@ -322,16 +302,8 @@ def _raw(args: Any) -> bytes | None:
         return None
 
 
-def _class(error: Any) -> str:
-    return str(error).strip()[:_MAX_CLASS]
-
-
-def _given(value: Any, key: Key) -> str | None:
-    """A digest that the export itself carries; one that is longer than any digest is digested."""
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
-    return text if len(text) <= _MAX_GIVEN else key.digest(text.encode("utf-8", "surrogatepass"), EVIDENCE)
+def _class(error: Any) -> str | None:
+    return str(error).strip()[:_MAX_CLASS] or None
 
 
 def _extra(extra: dict[str, Any] | None) -> str | None:

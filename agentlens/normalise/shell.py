@@ -7,8 +7,7 @@ are the same; here a quoted character stays a quoted character. Nothing is ever 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\f\v]|\\\r?\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
@@ -16,6 +15,7 @@ _HEREDOC: Final = re.compile(r"[0-9]*<<-?(?!<)")
 _OP: Final = re.compile(
     r"[0-9]*(?:<<<|>>|>&|<&|>\||<>|>(?!\()|<(?!\())|[<>]\(|&>>|&>|\|\||&&|\|&|;;&|;;|;&|[|;&()]"
 )
+_SIMPLE: Final = re.compile(r"[\w@%+=:,./*?~^-]+(?=[\s|&;()<>]|\Z)")
 _PLAIN: Final = re.compile(r"[^\s|&;()<>\"'\\`$]+")
 _NEEDS_MARK: Final = re.compile(r"([^\w@%+=:,./-])")
 _DQ_PLAIN: Final = re.compile(r"[^\"\\`$]+")
@@ -33,8 +33,7 @@ class Unparseable(ValueError):  # noqa: N818 - a fact about the text, caught in 
     """The text is no command line that this module understands (an open quote, say)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One operator or word.
 
     ``text``: canonical form; ``plain``: the word without quotes; ``inner``: command lines inside it
@@ -47,8 +46,7 @@ class Token:
     inner: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A command line: its tokens, and the bodies of its here-documents in order."""
 
     tokens: tuple[Token, ...]
@@ -67,12 +65,16 @@ def canonical(text: str) -> str:
     (False, False)
     """
     try:
-        line = parse(text)
+        return words_of(parse(text), text)
     except Unparseable:
         return text.strip()
+
+
+def words_of(line: Line, text: str) -> str:
+    """Return the canonical text of a parsed command line."""
     if line.heredocs:
         return text.strip()
-    return " ".join(token.text for token in line.tokens)
+    return " ".join([token.text for token in line.tokens])
 
 
 def parse(text: str, nesting: int = 0) -> Line:
@@ -102,26 +104,37 @@ class _Scanner:
         self.bodies: list[str] = []
 
     def line(self) -> Line:
-        text = self.text
+        text, tokens = self.text, self.tokens
         while self.pos < self.end:
-            if space := _SPACE.match(text, self.pos):
-                self.pos = space.end()
-            elif text[self.pos] == "\n":
+            char = text[self.pos]
+            if char == "\n":
                 self.newline()
-            elif comment := _COMMENT.match(text, self.pos):
+                continue
+            if char == "#" and (comment := _COMMENT.match(text, self.pos)):
                 self.pos = comment.end()
-            elif heredoc := _HEREDOC.match(text, self.pos):
-                self.heredoc(heredoc)
-            elif operator := _OP.match(text, self.pos):
-                self.tokens.append(Token(operator.group(), operator=True))
-                self.pos = operator.end()
+                continue
+            if char in " \t\\\r\f\v" and (space := _SPACE.match(text, self.pos)):
+                self.pos = space.end()
+                continue
+            if char in "<>|&;()" or char.isdigit():
+                if heredoc := _HEREDOC.match(text, self.pos):
+                    self.heredoc(heredoc)
+                    continue
+                if operator := _OP.match(text, self.pos):
+                    tokens.append(Token(operator.group(), "", True))
+                    self.pos = operator.end()
+                    continue
+            if simple := _SIMPLE.match(text, self.pos):
+                word = simple.group()
+                tokens.append(Token(word, word))
+                self.pos = simple.end()
             else:
-                self.tokens.append(self.word())
+                tokens.append(self.word())
         if self.pending:
             raise Unparseable("a here-document has no body")
-        while self.tokens and self.tokens[-1].operator and self.tokens[-1].text == ";":
-            self.tokens.pop()
-        return Line(tuple(self.tokens), tuple(self.bodies))
+        while tokens and tokens[-1].operator and tokens[-1].text == ";":
+            tokens.pop()
+        return Line(tuple(tokens), tuple(self.bodies))
 
     def newline(self) -> None:
         self.pos += 1
@@ -157,7 +170,10 @@ class _Scanner:
         self.bodies.append("\n".join(lines))
 
     def word(self) -> Token:
-        text, canon, plain, inner = self.text, [], [], []
+        text = self.text
+        canon: list[str] = []
+        plain: list[str] = []
+        inner: list[str] = []
         start = self.pos
         while self.pos < self.end:
             char = text[self.pos]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentlens.model.raw import ABSENT
 from agentlens.normalise import facts, shell, sql
 from agentlens.normalise.canonical import Canon, TooDeep, decode, dumps
-from agentlens.normalise.commands import Command, commands, from_words
-from agentlens.normalise.facts import Facts
-from agentlens.normalise.tables import Tables, Tool
+from agentlens.normalise.commands import Command, from_words, of_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentlens.normalise.facts import Facts
+    from agentlens.normalise.tables import Tables, Tool
 
 _MAX_COMMAND: Final = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """An action in canonical form.
 
     ``material``: the bytes to digest, None for an unknown action (arguments not exported, or nested beyond
@@ -54,8 +55,7 @@ def action(tool: Tool, arguments: Any, scope: Any, tables: Tables) -> Action:
     """
     if arguments is ABSENT:
         return Action(None, facts.of_tool(tool))
-    command_names = frozenset(tool.command)
-    canon = Canon(tool.drop, unless=tool.unless, verbatim=tables.verbatim | command_names)
+    canon = Canon(tool.drop, unless=tool.unless, verbatim=tool.verbatim)
     try:
         if tool.command and isinstance(arguments, str):
             # a bare command line is not JSON, even where it looks like it: `[ -f x ]`, `{ ls; }`
@@ -66,13 +66,12 @@ def action(tool: Tool, arguments: Any, scope: Any, tables: Tables) -> Action:
         scoped = b"" if scope is None else b"\x00" + dumps(Canon({}).value(scope))
     except (TooDeep, RecursionError):
         return Action(None, facts.of_tool(tool))
-    dropped = tuple(canon.dropped)
-    found = facts.of_tool(tool)
     name = ""
     if tool.command:
         value, found, name = _with_command(tool, value, tables)
-    material = tool.name.strip().encode("utf-8", "surrogatepass") + b"\x00" + dumps(value) + scoped
-    return Action(material, found, value, dropped, name)
+    else:
+        found = facts.of_tool(tool)
+    return Action(tool.prefix + dumps(value) + scoped, found, value, tuple(canon.dropped), name)
 
 
 def _is_vector(value: Any) -> bool:
@@ -103,7 +102,7 @@ def _canonical_command(tool: Tool, command: Any, tables: Tables) -> tuple[Any, F
             len(words) == 3
             and words[0].rsplit("/", 1)[-1] in ("bash", "sh", "zsh")
             and words[1] in ("-c", "-lc")
-        ):  # noqa: PLR2004
+        ):
             words[2] = shell.canonical(words[2])
         return words, _judged(from_words(command), tables)
     if not isinstance(command, str):
@@ -112,7 +111,11 @@ def _canonical_command(tool: Tool, command: Any, tables: Tables) -> tuple[Any, F
         return command.strip(), facts.UNKNOWN
     if "sql" in tool.families and "shell" not in tool.families:
         return sql.canonical(command), facts.of_sql(command)
-    return shell.canonical(command), _judged(commands(command), tables)
+    try:
+        line = shell.parse(command)
+    except shell.Unparseable:
+        return command.strip(), facts.UNKNOWN
+    return shell.words_of(line, command), _judged(of_line(line), tables)
 
 
 def _judged(found: Sequence[Command] | None, tables: Tables) -> Facts:

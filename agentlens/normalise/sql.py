@@ -16,11 +16,12 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # reserved in every dialect we met, so a bare one is never a name whose case could matter
-_KEYWORDS: Final = frozenset(
-    """select distinct from where and or not in is null like between exists join left right inner outer full cross on
-    using group by having order asc desc limit offset union all intersect except case when then else end as insert
-    into values update set delete create alter drop table truncate with""".split()
-)
+_KEYWORDS: Final = frozenset({
+    "select", "distinct", "from", "where", "and", "or", "not", "in", "is", "null", "like", "between", "exists", "join",
+    "left", "right", "inner", "outer", "full", "cross", "on", "using", "group", "by", "having", "order", "asc", "desc",
+    "limit", "offset", "union", "all", "intersect", "except", "case", "when", "then", "else", "end", "as", "insert",
+    "into", "values", "update", "set", "delete", "create", "alter", "drop", "table", "truncate", "with",
+})  # fmt: skip
 _READS: Final = frozenset({"select", "show", "desc", "describe", "explain", "pragma", "values", "use"})
 _WRITES: Final = frozenset(
     {
@@ -55,16 +56,14 @@ def statements(text: str) -> list[list[str]]:
     """Split a text into statements, each a list of tokens; keywords are in lower case."""
     found: list[list[str]] = [[]]
     for match in _TOKEN.finditer(text):
-        kind, token = match.lastgroup, match.group()
+        kind, text_of = match.lastgroup, match.group()
         if kind in ("space", "comment"):
             continue
-        if token == ";":
+        if kind == "other" and text_of == ";":
             found.append([])
             continue
-        if kind == "word":
-            lowered = token.lower()
-            token = lowered if lowered in _KEYWORDS else token
-        found[-1].append(token)
+        lowered = text_of.lower()
+        found[-1].append(lowered if kind == "word" and lowered in _KEYWORDS else text_of)
     return [statement for statement in found if statement]
 
 

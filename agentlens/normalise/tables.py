@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 CODE_VERSION: Final = 1
 """Counts changes of the code that alter a digest; the tables have a digest of their own."""
@@ -30,7 +32,10 @@ _MAX_SEEN: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A pattern of result text that is taken out before the text is digested."""
+    """A pattern of result text that is taken out before the text is digested.
+
+    ``contains``: the pattern is tried only where one of these texts is found (a plain search is cheap).
+    """
 
     name: str
     tools: tuple[str, ...]
@@ -38,18 +43,13 @@ class Mask:
     pattern: re.Pattern[str]
     replace: str
 
-    def apply(self, text: str) -> str:
-        """Return the text without what the pattern finds."""
-        if not self.contains or any(mark in text for mark in self.contains):
-            return self.pattern.sub(self.replace, text)
-        return text
-
 
 @dataclass(frozen=True, slots=True)
 class Stub:
     """A pattern of text that stands where a result was. ``at_end``: it ends a text that was cut there."""
 
     name: str
+    contains: tuple[str, ...]  # in lower case
     pattern: re.Pattern[str]
     at_end: bool
 
@@ -88,7 +88,9 @@ class Tool:
     drop_results: Mapping[str, str]
     unless: tuple[tuple[str, frozenset[str], str], ...]
     command: tuple[str, ...]
+    verbatim: frozenset[str]
     masks: tuple[Mask, ...]
+    prefix: bytes  # what the name adds to the bytes of a signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +162,24 @@ class Tables:
         names = lookup_names(name)
         families = frozenset(f for f, members in self.families.items() if not members.isdisjoint(names))
         kept = set(self.keep) | self._addressed(names)
-        drop = {field_name: "volatile" for field_name in sorted(self.volatile)}
+        drop = dict.fromkeys(sorted(self.volatile), "volatile")
         unless: list[tuple[str, frozenset[str], str]] = []
         for rule in self.rules:
             if self.matches(rule.tools, names, families):
                 drop.update(dict.fromkeys(sorted(rule.drop), rule.name))
                 unless += [(field_name, others, rule.name) for field_name, others in rule.unless]
                 kept |= rule.keep
+        command: tuple[str, ...] = next((self.command[f] for f in ("shell", "sql") if f in families), ())
         return Tool(
             name=name,
             names=names,
             families=families,
-            drop_results={n: "volatile" for n in sorted(self.volatile - kept)},
+            drop_results=dict.fromkeys(sorted(self.volatile - kept), "volatile"),
             drop={field_name: why for field_name, why in drop.items() if field_name not in kept},
             unless=tuple(item for item in unless if item[0] not in kept),
-            command=next((self.command[f] for f in ("shell", "sql") if f in families), ()),
+            command=command,
+            verbatim=self.verbatim | frozenset(command),
+            prefix=name.strip().encode("utf-8", "surrogatepass") + b"\x00",
             masks=tuple(m for m in self.masks if not m.tools or self.matches(m.tools, names, families)),
         )
 
@@ -326,7 +331,7 @@ def _mask(entry: dict[str, Any]) -> Mask:
     mask = Mask(
         name=entry["name"],
         tools=_lower(entry.get("tools", []), where),
-        contains=tuple(_names([contains] if isinstance(contains, str) else contains, where)),
+        contains=tuple(_names([contains] if isinstance(contains, str) else contains, where)) or ("",),
         pattern=_pattern(entry, "mask"),
         replace=str(entry.get("replace", "")),
     )
@@ -338,8 +343,16 @@ def _mask(entry: dict[str, Any]) -> Mask:
 
 
 def _stub(entry: dict[str, Any]) -> Stub:
+    where = f"stub {entry['name']!r}"
+    place = entry.get("where", "whole")
+    if place not in ("whole", "end"):
+        raise SettingsError.value(f"{where}: where", place, "whole, end")
+    contains = entry.get("contains", [])
     return Stub(
-        name=entry["name"], pattern=_pattern(entry, "stub"), at_end=entry.get("where", "whole") == "end"
+        name=entry["name"],
+        contains=_lower([contains] if isinstance(contains, str) else contains, where) or ("",),
+        pattern=_pattern(entry, "stub"),
+        at_end=place == "end",
     )
 
 

@@ -237,7 +237,7 @@ def test_durable_state_is_carried_forward():
         {"observed_fingerprint": "1"},
         {"durable_fingerprint": "A", "change": True},
         {"observed_fingerprint": "2"},
-        {"change": True},
+        {"durable_fingerprint": "?", "change": True},
         {"observed_fingerprint": "3"},
         {"durable_fingerprint": "B", "change": True},
         durable_version="code-1",
