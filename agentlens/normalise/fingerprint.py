@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentlens.normalise.results import Evidence
 
 OBSERVED: Final = "observed"
-UNKNOWN_STATE: Final[Literal["?"]] = "?"
+UNKNOWN_STATE: Final = "?"
 """Stands in ``durable_fingerprint`` where an event changed the durable state and nobody can say into what."""
 _PREFIX: Final = "durable:"
 
