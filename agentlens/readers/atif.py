@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"(?:ATIF-)?v?1\.\d{1,2}")
 _NAMED = re.compile(rb'"schema_version"\s*:\s*"ATIF-v1\.')
+_COUNTED = re.compile(r"functions\.[^:]{1,80}:(\d{1,9})", re.ASCII)
 _FINISH: Final = frozenset({"finish", "submit", "task_complete", "mark_task_complete", "attempt_completion"})
 _FAILURE = re.compile(r"<tool_use_error>|(?:Error: )?Exit code [1-9]")
 _TERMINAL: Final = "terminal"
@@ -78,7 +80,7 @@ class _Trajectory:
     last: dict[str, Any] | None = None
 
     def events(self) -> Iterator[RawEvent]:
-        steps = self.document["steps"]
+        steps = _in_asked_order(self.document["steps"])
         children = self._children()
         for index, step in enumerate(steps, self.base):
             if not isinstance(step, dict):
@@ -259,6 +261,29 @@ class _Trajectory:
         spot = Spot(lane=self.lane, line=index, at=moment(last.get("timestamp")))
         if _is_claim(last):
             yield spot.event(0, "claim", tool="final_message", target="success", identity=f"{self.own}/claim")
+
+
+def _in_asked_order(steps: list[Any]) -> list[Any]:
+    """Put parallel calls back into the order they were asked in.
+
+    The Claude Code converter writes one step a call, in the order the results came, which is a race. Where
+    the ids count the calls of a session (``functions.Read:3``), neighbours of one time are sorted by them.
+    """
+    ordered: list[Any] = []
+    for _, group in groupby(steps, key=_asked_at):
+        ordered.extend(sorted(group, key=_count_in_id))
+    return ordered
+
+
+def _asked_at(step: Any) -> tuple[Any, bool]:
+    counted = isinstance(step, dict) and step.get("timestamp") is not None and _count_in_id(step) >= 0
+    return (str(step["timestamp"]) if counted else None, counted)
+
+
+def _count_in_id(step: Any) -> int:
+    calls = _dicts(step.get("tool_calls")) if isinstance(step, dict) else []
+    match = _COUNTED.fullmatch(text_of(calls[0].get("tool_call_id"))) if len(calls) == 1 else None
+    return int(match.group(1)) if match else -1
 
 
 def _is_claim(step: dict[str, Any]) -> bool:

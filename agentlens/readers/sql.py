@@ -19,7 +19,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import orjson
 
 from agentlens.errors import InputError, SettingsError
@@ -34,6 +33,8 @@ from agentlens.readers.source import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import duckdb
 
     from agentlens.readers.base import Record, Report
     from agentlens.readers.source import Head, Source
@@ -112,6 +113,8 @@ def _never(head: Head) -> int:
 
 
 def _check(text: str) -> None:
+    import duckdb
+
     try:
         with duckdb.connect(":memory:") as connection:
             statements = connection.extract_statements(text)
@@ -124,6 +127,11 @@ def _check(text: str) -> None:
 
 def _rows(text: str, source: Source, report: Report) -> Iterator[Record]:
     """Run the mapping; where the file is damaged JSON, run it again on what is whole of it."""
+    import duckdb
+
+    if not source.head().data.strip():
+        report.quarantine(0, "the file is empty", "byte")
+        return
     with tempfile.TemporaryDirectory(prefix="agentlens-") as folder:
         path = _readable(source, Path(folder))
         try:
@@ -146,6 +154,8 @@ def _rows(text: str, source: Source, report: Report) -> Iterator[Record]:
 
 
 def _query(text: str, path: Path, source: Source) -> Iterator[dict[str, Any]]:
+    import duckdb
+
     with _locked(path, source) as connection:
         try:
             relation = connection.sql(text)
@@ -172,6 +182,8 @@ def _query(text: str, path: Path, source: Source) -> Iterator[dict[str, Any]]:
 @contextmanager
 def _locked(path: Path, source: Source) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a database in memory that can read one file."""
+    import duckdb
+
     name = source.name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
@@ -183,8 +195,7 @@ def _locked(path: Path, source: Source) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute("SET threads = 1")  # rows in the order of the file
         connection.execute(f"SET allowed_paths = [{_literal(str(path))}]")
         connection.execute("SET enable_external_access = false")
-        pattern = _GLOB.sub(lambda match: f"[{match.group()}]", str(path))
-        connection.execute(f"SET VARIABLE source = {_literal(pattern)}")
+        connection.execute(f"SET VARIABLE source = {_literal(str(path))}")
         connection.execute(f"SET VARIABLE name = {_literal(name)}")
         connection.execute("SET lock_configuration = true")
         yield connection
@@ -206,15 +217,20 @@ def _check_columns(names: list[str]) -> None:
 
 
 def _readable(source: Source, folder: Path) -> Path:
-    """Return a path that DuckDB can open: compressed data without an ending that says so is unpacked."""
+    """Return a path that DuckDB can open, and no pattern; compressed data without an ending is unpacked."""
     try:
         with source.path.open("rb") as stream:
             plain = is_plain(stream.read(4))
     except OSError as error:
         raise unreadable(source.name, error) from error
-    if plain or source.path.name.endswith(_ENDINGS):
-        return source.path.absolute()
-    return _written(folder, source.read())
+    path = source.path.absolute()
+    if not plain and not path.name.endswith(_ENDINGS):
+        return _written(folder, source.read())
+    if not _GLOB.search(str(path)):
+        return path
+    link = folder / ("link" + "".join(ending for ending in _ENDINGS if path.name.endswith(ending)))
+    link.symlink_to(path)
+    return link
 
 
 def _mended(source: Source, folder: Path, report: Report) -> Path | None:
