@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 100
+SHORT = 14
 _HIDDEN = dict.fromkeys((*range(8203, 8208), *range(8234, 8239), *range(8294, 8298), 65279))
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "�") | _HIDDEN
 
@@ -54,19 +55,33 @@ def cell(value: object) -> str:
     return plain(value)
 
 
-def print_table(out: Console, title: str, frame: pl.DataFrame, *, limit: int = 20) -> None:
+def print_table(
+    out: Console, title: str, frame: pl.DataFrame, *, limit: int = 20, wrap: Sequence[str] = ("reason",)
+) -> None:
     """Print the first rows of a frame; say how many are not shown."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for name, dtype in frame.schema.items():
+    shown = [[cell(value) for value in row] for row in frame.head(limit).rows()]
+    room = WIDTH - 3 * frame.width - 2  # two of padding and a line between columns
+    widths = [
+        max([len(name), *(len(row[place]) for row in shown)]) for place, name in enumerate(frame.columns)
+    ]
+    while sum(widths) > room and max(widths) > SHORT:
+        widths[widths.index(max(widths))] -= 1  # the widest column gives way first
+    for place, (name, dtype) in enumerate(frame.schema.items()):
+        # one line a row: numbers and short words stay whole, long text is cut here and whole in --json and --out
         table.add_column(
-            Text(name.replace("_", " ")), justify="right" if dtype.is_numeric() else "left", overflow="fold"
+            Text(name.replace("_", " ")),
+            justify="right" if dtype.is_numeric() else "left",
+            no_wrap=name not in wrap,
+            overflow="ellipsis",
+            width=None if name in wrap else widths[place],
         )
-    for row in frame.head(limit).rows():
-        table.add_row(*(Text(cell(value)) for value in row))
+    for row in shown:
+        table.add_row(*(Text(text) for text in row))
     out.print(table)
     if frame.height > limit:
         out.print(f"  … and {frame.height - limit:,} more")

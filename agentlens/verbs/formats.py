@@ -20,5 +20,11 @@ def run(args: Namespace) -> int:
     if args.json:
         print_json(frame)
     else:
-        print_table(console(), "Formats (force one with --format NAME)", frame.drop("version"), limit=100)
+        print_table(
+            console(),
+            "Formats (force one with --format NAME)",
+            frame.drop("version"),
+            limit=100,
+            wrap=("title", "recognised_by", "proved_on"),
+        )
     return 0

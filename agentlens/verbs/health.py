@@ -18,7 +18,7 @@ def run(args: Namespace) -> int:
     if args.json:
         print_json(found)
     elif found.height:
-        print_table(console(), "What to look at before trusting verdicts", found, limit=40)
+        print_table(console(), "What to look at before trusting verdicts", found, limit=40, wrap=("meaning",))
     else:
         console().print("Nothing to warn about: signatures repeat, evidence changes, fingerprints are there.")
     return 0

@@ -61,10 +61,22 @@ def show(report: IngestReport, lake: str) -> None:
         .sort("format", "status")
     )
     print_table(out, "Would be read" if report.dry_run else "Read", by_format, limit=60)
-    wanting = frame.filter(~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0))
+    unknown = pl.col("reason").str.contains("no known format", literal=True)
+    wanting = frame.filter((~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0)) & ~unknown)
     if wanting.height:
-        print_table(
-            out, "Sources to look at", wanting.select("source", "status", "format", "quarantined", "reason")
+        shown = wanting.select("source", "status", "format", "quarantined", "reason")
+        print_table(out, "Sources to look at", shown)
+    skipped = frame.filter(unknown)
+    if skipped.height:
+        endings = (
+            skipped["source"].str.extract(r"(\.[^./]{1,12})$").fill_null("no ending").value_counts(sort=True)
+        )
+        listed = ", ".join(
+            f"{plain(name)} ({count:,})"
+            for name, count in endings.sort("count", "source", descending=[True, False]).head(6).rows()
+        )
+        out.print(
+            f"{skipped.height:,} files of no known format left out: {listed} (agentlens formats lists what is known)"
         )
     if report.dry_run:
         out.print("Nothing was changed.")
@@ -93,4 +105,4 @@ def tell_faults(report: IngestReport) -> None:
             listed = ", ".join(f"{plain(k)} ({cell(v)})" for k, v in sorted(source.unknown.items())[:6])
             note(f"{source.name}: not known, left out: {listed}")
     if report.quarantined > told:
-        note(f"… {report.quarantined - told:,} more set aside: agentlens sql LAKE 'SELECT * FROM quarantine'")
+        note(f"… {report.quarantined - told:,} more set aside; the lake's table quarantine lists them")

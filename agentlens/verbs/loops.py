@@ -66,11 +66,10 @@ def shown_episodes(episodes: pl.DataFrame) -> pl.DataFrame:
         "period",
         "laps",
         pl.col("tools").list.join(" → ").alias("lap"),
-        pl.col("onset_seq").alias("from"),
+        pl.format("{}–{}", "onset_seq", pl.col("end_seq")).alias("seq"),
         pl.col("alert_seq").alias("alert"),
-        pl.col("end_seq").alias("to"),
         pl.col("lap_fingerprints").list.eval(pl.element().str.slice(0, 6)).list.join(" ").alias("evidence"),
-        pl.col("closed_by").fill_null("open at the end").alias("closed by"),
+        pl.col("closed_by").fill_null("–").alias("closed by"),
         "tokens",
     )
 
