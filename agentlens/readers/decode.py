@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _DIGITS = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
 _TWENTY = b"0" * 20  # 2**64 has twenty digits: what is shorter fits the fast decoder exactly
-_BIG = re.compile(rb"(?<![0-9.\w])[0-9]{20,}(?![0-9.eE])")
-_CUT = ("Unterminated string", "Expecting value", "Expecting ',' delimiter", "Expecting property name")
+_BIG = re.compile(rb'(?<![0-9.\w"])[0-9]{20,}(?![0-9.eE])')
 
 MAX_DEPTH_REASON = "nested too deeply"
 

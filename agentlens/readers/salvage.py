@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentlens.model.raw import ABSENT
@@ -15,14 +15,15 @@ _CLOSE = {b"{": b"}", b"[": b"]"}
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A document made of the intact head of a damaged one.
+    """What a damaged document still gives.
 
-    ``value`` is `ABSENT` where not even one record is whole. ``stop`` is the byte behind the last whole
-    record.
+    ``value`` is `ABSENT` where not even one record is whole. ``stop`` is the byte behind which everything
+    was set aside; ``bad`` are the bytes at which damaged records before it begin (null in ``value``).
     """
 
     value: Any
     stop: int
+    bad: tuple[int, ...] = ()
 
 
 def salvage(data: bytes, record_keys: tuple[str, ...] = ()) -> Saved:
@@ -35,45 +36,69 @@ def salvage(data: bytes, record_keys: tuple[str, ...] = ()) -> Saved:
     {'spans': [{'id': 1}, {'id': 2}]}
     """
     keys = frozenset(key.encode() for key in record_keys)
-    stop, closing = _last_whole(data, keys)
-    if not stop:
+    found = _scan(data, keys)
+    if not found.stop:
         return Saved(ABSENT, 0)
-    return Saved(attempt(data[:stop] + closing), stop)
+    value = attempt(data[: found.stop] + found.closing)
+    if value is not ABSENT or not found.records:
+        return Saved(value, found.stop)
+    return _without_bad(data, found)
 
 
-def _last_whole(data: bytes, keys: frozenset[bytes]) -> tuple[int, bytes]:
-    """Return where the last whole record ends, and the brackets that close the document there."""
-    stack: list[tuple[bytes, bytes]] = []  # bracket, key it stands under
-    best = (0, b"")
+@dataclass(slots=True)
+class _Found:
+    stop: int = 0  # where the last whole record ends
+    closing: bytes = b""  # the brackets that close the document there
+    records: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _scan(data: bytes, keys: frozenset[bytes]) -> _Found:
+    """Find the whole records by brackets and quotes alone."""
+    stack: list[tuple[bytes, bytes, int]] = []  # bracket, key it stands under, where it stands
+    found = _Found()
     text, key = b"", b""  # last string seen; last string that was followed by a colon
-    end_of_value = 0
     for match in _TOKEN.finditer(data):
         token = match.group()
         if token == b'"':
             break  # a text that never ends
         if token[:1] == b'"':
             text = token[1:-1]
-            end_of_value = match.end()
         elif token == b":":
             key = text
         elif token in _CLOSE:
-            stack.append((token, key))
+            stack.append((token, key, match.start()))
             key = b"[]"  # of an array right inside an array; a colon gives the real one
         elif token == b",":
             # a bare number or literal ends at the comma; cutting before it keeps it
             if stack and not keys:
-                best = (match.start(), _brackets(stack))
+                found.stop, found.closing = match.start(), _brackets(stack)
         else:
             if not stack or _CLOSE[stack[-1][0]] != token:
                 break
-            stack.pop()
-            end_of_value = match.end()
+            start = stack.pop()[2]
             if not stack:
-                return end_of_value, b""
+                found.stop, found.closing = match.end(), b""
+                break
             if not keys or (stack[-1][0] == b"[" and stack[-1][1] in keys):
-                best = (end_of_value, _brackets(stack))
-    return best
+                found.stop, found.closing = match.end(), _brackets(stack)
+                found.records.append((start, match.end()))
+    return found
 
 
-def _brackets(stack: list[tuple[bytes, bytes]]) -> bytes:
-    return b"".join(_CLOSE[bracket] for bracket, _ in reversed(stack))
+def _without_bad(data: bytes, found: _Found) -> Saved:
+    """Put null for the innermost records that are damaged inside, and try once more."""
+    bad: list[tuple[int, int]] = []
+    for start, end in found.records:  # inner ones come first
+        holds_bad = any(start <= inner < end for inner, _ in bad)
+        if not holds_bad and attempt(data[start:end]) is ABSENT:
+            bad.append((start, end))
+    parts, place = [], 0
+    for start, end in sorted(bad):
+        parts += [data[place:start], b"null"]
+        place = end
+    value = attempt(b"".join([*parts, data[place : found.stop], found.closing]))
+    return Saved(value, found.stop, tuple(start for start, _ in sorted(bad)))
+
+
+def _brackets(stack: list[tuple[bytes, bytes, int]]) -> bytes:
+    return b"".join(_CLOSE[bracket] for bracket, _, _ in reversed(stack))

@@ -24,6 +24,7 @@ from agentlens.readers.salvage import salvage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from io import BufferedReader
     from typing import BinaryIO
 
 __all__ = ["Head", "Source", "expand", "unreadable"]
@@ -106,7 +107,7 @@ class Source:
         size = 0
         with self._stream() as stream:
             try:
-                while block := stream.read(_BLOCK):
+                while block := stream.read1(_BLOCK):
                     parts.append(block)
                     size += len(block)
                     if size > DOCUMENT_LIMIT:
@@ -141,8 +142,10 @@ class Source:
         if saved is None or saved.value is ABSENT:
             report.quarantine(0, reason, "byte")
             return ABSENT
-        lost = len(data) - saved.stop
-        report.quarantine(saved.stop, f"{reason}; the {lost} bytes from here on were set aside", "byte")
+        for start in saved.bad:
+            report.quarantine(start, "a record that is not valid JSON", "byte")
+        if lost := len(data.rstrip()) - saved.stop:
+            report.quarantine(saved.stop, f"{reason}; the {lost} bytes from here on were set aside", "byte")
         return saved.value
 
     def head(self) -> Head:
@@ -150,7 +153,7 @@ class Source:
         data = b""
         with self._stream() as stream:
             try:
-                while len(data) <= HEAD_BYTES and (block := stream.read(HEAD_BYTES + 1 - len(data))):
+                while len(data) <= HEAD_BYTES and (block := stream.read1(HEAD_BYTES + 1 - len(data))):
                     data += block
             except (Damage, OSError):
                 pass  # said again, and reported, when the records are read
@@ -218,7 +221,7 @@ class Source:
             return is_plain(stream.read(4))
 
     @contextmanager
-    def _stream(self) -> Iterator[BinaryIO]:
+    def _stream(self) -> Iterator[BufferedReader]:
         try:
             raw = self.path.open("rb")
         except OSError as error:
