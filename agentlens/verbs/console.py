@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 100
-SHORT = 14
+SHORT = 8
 _HIDDEN = dict.fromkeys((*range(8203, 8208), *range(8234, 8239), *range(8294, 8298), 65279))
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "�") | _HIDDEN
 
@@ -69,8 +69,9 @@ def print_table(
     widths = [
         max([len(name), *(len(row[place]) for row in shown)]) for place, name in enumerate(frame.columns)
     ]
-    while sum(widths) > room and max(widths) > SHORT:
-        widths[widths.index(max(widths))] -= 1  # the widest column gives way first
+    text = [place for place, dtype in enumerate(frame.dtypes) if not dtype.is_numeric()]
+    while text and sum(widths) > room and max(widths[place] for place in text) > SHORT:
+        widths[max(text, key=lambda place: widths[place])] -= 1  # the widest text gives way first
     for place, (name, dtype) in enumerate(frame.schema.items()):
         # one line a row: numbers and short words stay whole, long text is cut here and whole in --json and --out
         table.add_column(
