@@ -42,12 +42,46 @@ COLUMNS = (
 )
 DAY_MS = 86_400_000
 
+POLICIES = """\
+# What the exports do not say, and the people who run the agents know. Read by: agentlens loops --policies FILE
+
+[[wait]]
+tool = "payment_state"
+owner = "payment-provider"
+waits_on = "reversal"
+longest_wait_s = 1800
+
+[[retry]]
+tool = "quote_group"
+errors = ["rate_limit"]
+interval_s = 2.0
+backoff_rate = 2.0
+max_attempts = 5
+"""
+
+README = """\
+# A made-up fleet with its truth
+
+Nothing here was recorded from anyone: `agentlens.datasets.write_fleet` makes every byte of it from one seed, and a
+test holds this folder to that.
+
+- `claude-code/`: sessions of a coding agent on a harbour service, with sub-agents
+- `otlp/`: spans of a ferry line's passenger desk, OTLP JSON lines with GenAI attributes, one file a day
+- `native/`: events of a press office, with leases and retry policies; receipts of its handoffs; branches of its runs
+- `labels.csv`: what was planted in each run and handoff; times everywhere, positions where the export has them
+- `policies.toml`: a wait and a retry policy that two tools of the passenger desk have and no span says
+
+Some of it is planted to be missed by the default rule (rounds of four to six steps, work that stalls without
+repeating) and some to be a false alarm (a job that says only "running" until it is done).
+"""
+
 
 def fleet_files(*, seed: int = SEED, runs: int = RUNS, label_noise: float = 0.0) -> dict[str, bytes]:
     """Return the content of every file of a fleet by its path, the same bytes for the same arguments.
 
     ``claude-code/``: sessions and sub-agents; ``otlp/``: spans, one file a day; ``native/``: ``events.ndjson``,
-    ``receipts.ndjson`` and ``branches.ndjson``; ``labels.csv``: SPEC section 8. Positions (``onset_seq``) are given
+    ``receipts.ndjson`` and ``branches.ndjson``; ``labels.csv``: SPEC section 8; ``policies.toml``: what the exports
+    do not say. Positions (``onset_seq``) are given
     only for native runs: an export without a sequence of its own is labelled by time.
     """
     planted = fleet(seed=seed, runs=runs, label_noise=label_noise)
@@ -63,6 +97,7 @@ def fleet_files(*, seed: int = SEED, runs: int = RUNS, label_noise: float = 0.0)
     files["native/branches.ndjson"] = [_json(row) for row in branches(press[:18], seed=seed)]
     texts = {path: "".join(f"{line}\n" for line in lines) for path, lines in files.items()}
     texts["labels.csv"] = _labels(planted, passed.labels)
+    texts |= {"README.md": README, "policies.toml": POLICIES}
     return {path: texts[path].encode() for path in sorted(texts)}
 
 

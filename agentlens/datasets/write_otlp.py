@@ -26,6 +26,7 @@ class _Trace:
     run: PlantedRun
     draws: Draws
     trace_id: str = ""
+    asked: str = ""  # what the person said who opened this trace
     roots: dict[str, str] = field(default_factory=dict)  # agent -> span id of its open invoke_agent span
     opened: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -35,11 +36,11 @@ class _Trace:
 def otlp_lines(run: PlantedRun) -> Iterator[str]:
     """Yield one conversation as lines of ``resourceSpans``; children come before their parents, as they end first."""
     trace = _Trace(run=run, draws=Draws("otlp", run.run_id))
-    _open_trace(trace)
+    _open_trace(trace, run.prompt)
     for seq, step in enumerate(run.steps):
         if step.kind == "turn":
             _close_trace(trace)
-            _open_trace(trace)
+            _open_trace(trace, step.text)
         elif step.call:
             agent = step.agent or run.agent
             _open_agent(trace, agent, step.start_ms - 600)
@@ -50,7 +51,8 @@ def otlp_lines(run: PlantedRun) -> Iterator[str]:
         yield _line(run, trace.spans[at : at + BATCH])
 
 
-def _open_trace(trace: _Trace) -> None:
+def _open_trace(trace: _Trace, asked: str) -> None:
+    trace.asked = asked
     trace.trace_id = trace.draws.hex(32)
     trace.roots.clear()
     trace.opened.clear()
@@ -74,6 +76,9 @@ def _close_trace(trace: _Trace) -> None:
             "gen_ai.agent.version": trace.run.agent_version,
             "gen_ai.workflow.name": trace.run.workflow,
         }
+        if not parent:
+            said = [{"role": "user", "parts": [{"type": "text", "content": trace.asked}]}]
+            facts["gen_ai.input.messages"] = _text(said)
         span = _span(trace, f"invoke_agent {agent}", (own, parent), (trace.opened[agent], end + i), facts)
         trace.spans.append(span)
 

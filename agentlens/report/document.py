@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from agentlens.report.vega import vega_library
 
 if TYPE_CHECKING:
     import altair as alt
@@ -60,7 +61,7 @@ class Picture:
     @classmethod
     def of(cls, chart: alt.TopLevelMixin) -> Picture:
         """Take an Altair chart whose ``description`` is set."""
-        spec = chart.to_dict()
+        spec = chart.to_dict(validate=False)  # the parts were checked as they were made
         return cls(spec=spec, words=str(spec.get("description", "")))
 
 
@@ -125,15 +126,6 @@ def embedded(value: Any) -> str:
     {"tool":"\u003c/script\u003e"}
     """
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).translate(_MARKED)
-
-
-@lru_cache(maxsize=1)
-def vega_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, from the installed package; takes about a second once."""
-    import vl_convert
-
-    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]
-    return str(bundle)
 
 
 def _inert(script: str) -> str:

@@ -169,7 +169,11 @@ def evidence_of(row: dict[str, Any]) -> str:
     seen = sorted({digest for digest in row["lap_fingerprints"] or () if digest})
     if not seen:
         return "not compared"
-    return f"{plural(len(seen), 'result')}: " + ", ".join(digest[:6] for digest in seen[:3])
+    return (
+        f"{plural(len(seen), 'result')}: "
+        + ", ".join(shortened(digest, 9) for digest in seen[:1])
+        + (" …" if len(seen) > 1 else "")
+    )
 
 
 def _timelines(events: Frame, verdicts: Frame, found: pl.DataFrame, worst: int) -> Section:

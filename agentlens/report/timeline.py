@@ -49,13 +49,13 @@ def timeline(
     """
     lane = strip(events, verdicts, episodes, run_id=run_id, agent=agent, max_events=max_events)
     domain = [row["seq"] for row in lane.steps]
-    axis = alt.X("seq:O", scale=alt.Scale(domain=domain), title="event (seq)", axis=_event_axis(domain))
+    axis = alt.X("seq:O", title="event (seq)", axis=_event_axis(domain))
     rows = {"steps": [_step_row(row) for row in lane.steps]}
     if lane.episodes:
         rows["episodes"] = [_bracket_row(row, domain) for row in lane.episodes]
-    parts: list[Any] = [_actions(lane, axis), _evidence(lane, axis)]
+    parts: list[Any] = [_actions(lane), _evidence(lane, axis)]
     if lane.episodes:
-        parts.insert(0, _brackets(lane, domain))
+        parts.insert(0, _brackets(lane))
     shown = plural(lane.total, "action")
     if lane.last - lane.first + 1 < lane.total:
         shown = f"actions {lane.first:,} to {lane.last:,} of {lane.total:,}"
@@ -85,10 +85,10 @@ def _size(lane: Strip) -> int:
     return max(len(lane.steps), 12) * STEP
 
 
-def _actions(lane: Strip, axis: alt.X) -> alt.LayerChart:
+def _actions(lane: Strip) -> alt.LayerChart:
     tools = list(dict.fromkeys(row["tool"] for row in lane.steps))
     base = chart_of("steps").encode(
-        x=axis.copy().title(None).axis(None),
+        x=alt.X("seq:O", title=None, axis=None),
         y=alt.Y("tool:N", sort=tools, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=[alt.Tooltip(f"{name}:N") for name in _SHOWN],
     )
@@ -133,22 +133,21 @@ def _evidence(lane: Strip, axis: alt.X) -> alt.Chart:
     return points
 
 
-def _brackets(lane: Strip, domain: list[int]) -> alt.LayerChart:
-    x = alt.X("from:O", scale=alt.Scale(domain=domain), title=None, axis=None)
+def _brackets(lane: Strip) -> alt.LayerChart:
     base = chart_of("episodes").encode(
-        x=x,
+        x=alt.X("from:O", title=None, axis=None),
         y=alt.Y("row:N", title=None, axis=alt.Axis(ticks=False, domain=False)),
         tooltip=[alt.Tooltip(f"{name}:N") for name in _BRACKET_SHOWN],
     )
     bars = base.mark_rule(strokeWidth=3, color=_LOOP).encode(x2="to:O")
     ends = base.mark_tick(thickness=3, height=14, opacity=1, color=_LOOP)
-    closing = ends.encode(x=alt.X("to:O", scale=alt.Scale(domain=domain)))
+    closing = ends.encode(x=alt.X("to:O"))
     alerts = (
         chart_of("episodes")
         .transform_filter("isValid(datum.alerted)")
         .mark_point(shape="triangle-down", size=110, filled=True, color=_LOOP, yOffset=-7, opacity=1)
         .encode(
-            x=alt.X("alerted:O", scale=alt.Scale(domain=domain)),
+            x=alt.X("alerted:O"),
             y=alt.Y("row:N"),
             tooltip=["alert:N", "loop:N"],
         )
