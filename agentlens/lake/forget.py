@@ -133,7 +133,7 @@ def _forget_labels(folder: Path, ids: list[str]) -> int:
     """Take the runs' labels out of every part of the label store; a part keeps its name."""
     gone = 0
     for path in sorted(folder.glob("**/*.parquet")):
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
         if "run_id" not in frame.columns:
             continue
         kept = frame.filter(~pl.col("run_id").is_in(ids).fill_null(False))
@@ -149,7 +149,7 @@ def _prove(folder: Path, ids: list[str]) -> int:
     """Read every Parquet file of the folder; raise `LakeError` if one still holds a row of these runs."""
     checked = 0
     for path in sorted(folder.glob("**/*.parquet")):
-        rows = pl.scan_parquet(path)
+        rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         for name in set(rows.collect_schema()) & set(_OWN_COLUMNS):
             left = rows.filter(pl.col(name).is_in(ids)).select(pl.len()).collect().item()
             if left:

@@ -19,7 +19,7 @@ from agentlens.lake.plan import Planned, Settings, is_large, plan, tasks, work
 from agentlens.lake.reading import PieceRead
 from agentlens.lake.report import IngestReport, Progress, Step
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
-from agentlens.lake.store import sweep
+from agentlens.lake.store import part, sweep
 from agentlens.lake.summary import report_of
 from agentlens.lake.workers import Here, Processes
 from agentlens.readers import registry
@@ -266,13 +266,15 @@ def _without(parts: dict[str, list[Path]], refused: set[str]) -> dict[str, list[
     """Take rows of sources that were refused half-way out of the parts."""
     if not refused:
         return parts
-    for paths in parts.values():
-        for path in paths:
-            frame = pl.read_ipc(path)
-            frame.filter(~pl.col("source_id").is_in(list(refused))).write_ipc(
-                path, compression="uncompressed"
-            )
-    return parts
+    return {table: [_cleaned(path, refused) for path in paths] for table, paths in parts.items()}
+
+
+def _cleaned(path: Path, refused: set[str]) -> Path:
+    kept = path.with_suffix(".kept.arrow")  # another file: the part itself may be mapped into memory
+    part(path).filter(~pl.col("source_id").is_in(list(refused))).collect().write_ipc(
+        kept, compression="uncompressed"
+    )
+    return kept
 
 
 def _faults(kept: list[Planned], reads: dict[str, PieceRead]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
 from agentlens.lake.names import PLACES, SESSIONS, Names
 from agentlens.lake.reading import table_schemas
-from agentlens.lake.store import aligned, bucket_of, forgotten_mark, scan, write
+from agentlens.lake.store import aligned, bucket_of, forgotten_mark, part, scan, write
 from agentlens.model.event import CONTENT
 from agentlens.model.record import RECORDS
 from agentlens.normalise.assemble import assembled
@@ -108,7 +108,7 @@ class _Rewrite:
         kept = self._sessions().filter(~pl.col("source_id").is_in(list(self.change.replaced)))
         paths = self.change.parts.get("records", [])
         found = [
-            pl.scan_ipc(path)
+            part(path)
             .filter(pl.col("session").is_not_null())
             .select("run_id", "session", "source_id")
             .unique()
@@ -168,7 +168,7 @@ class _Rewrite:
 
     def _run_ids(self) -> pl.Series:
         found = [
-            pl.scan_ipc(path).select(pl.col("run_id").unique()).collect()["run_id"]
+            part(path).select(pl.col("run_id").unique()).collect()["run_id"]
             for path in self._parts("records")
         ]
         return pl.concat(found) if found else pl.Series("run_id", [], dtype=pl.String)
@@ -176,7 +176,7 @@ class _Rewrite:
     def _shuffle(self, paths: Iterable[Path], places: pl.DataFrame) -> Path:
         """Spread the new rows over one folder a bucket, without holding them all."""
         folder = self.change.aside / "buckets"
-        frames = [aligned(pl.scan_ipc(path), self.schema) for path in paths]
+        frames = [aligned(part(path), self.schema) for path in paths]
         if frames and not places.is_empty():
             lookup = places.select("run_id", "bucket").cast({"bucket": PLACES["bucket"]}).lazy()
             pl.concat(frames).join(lookup, on="run_id", how="inner").sink_ipc(
@@ -188,7 +188,7 @@ class _Rewrite:
 
     def _bucket(self, number: int, fresh: Path, moved: pl.DataFrame) -> BucketEntry | None:
         """Write both files of one bucket; None where no row is left."""
-        frames = [pl.scan_ipc(path) for path in sorted(fresh.glob("*.ipc"))]
+        frames = [part(path) for path in sorted(fresh.glob("*.ipc"))]
         old = self.old.buckets.get(number)
         if old is not None:
             stays = self._stays(old)
@@ -217,7 +217,7 @@ class _Rewrite:
     def _tables(self) -> dict[str, FileEntry]:
         tables = dict(self.old.tables)
         for name, schema in table_schemas().items():
-            new = [pl.read_ipc(path) for path in self._parts(name)]
+            new = [part(path).collect() for path in self._parts(name)]
             self._table(tables, name, schema, new)
         self._table(tables, "quarantine", QUARANTINE, [self.change.faults])
         if not self.names.after.equals(self.names.before):

@@ -77,6 +77,11 @@ def scan(lake: Path, entries: Iterable[FileEntry], schema: pl.Schema) -> pl.Lazy
     )
 
 
+def part(path: Path) -> pl.LazyFrame:
+    """Return the rows of one part, lazily; its path is taken literally."""
+    return pl.scan_ipc(path, glob=False, hive_partitioning=False)
+
+
 def sweep(lake: Path, keep: Manifest | None) -> None:
     """Delete files that no manifest needs: retired ones, and what a killed ingest left behind."""
     kept = set() if keep is None else set(keep.files())

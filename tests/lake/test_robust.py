@@ -1,0 +1,219 @@
+"""A lake under load, damage and interruption: never a wrong number, never a lost lake."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from agentlens.errors import LakeError
+from agentlens.lake import Lake, ingest, rewrite, store
+from agentlens.lake.lock import locked
+from agentlens.lake.manifest import SCHEMA_VERSION
+from agentlens.lake.reading import Task
+from agentlens.lake.workers import Processes
+from tests.lake.exports import NORMALISER, event, events, run_of, tree, write
+
+
+def put(sources, lake, **more):
+    return ingest(sources, lake, normaliser=NORMALISER, **more)
+
+
+def test_second_writer_is_told_who_writes(tmp_path):
+    """While one process writes, another gets one line with its number; afterwards it succeeds."""
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    put(source, tmp_path / "lake")
+    write(source, *run_of("r", 6))
+    with locked(tmp_path / "lake"), pytest.raises(LakeError, match=f"process {os.getpid()} is writing"):
+        put(source, tmp_path / "lake")
+    assert events(tmp_path / "lake").height == 5
+    put(source, tmp_path / "lake")
+    assert events(tmp_path / "lake").height == 6
+
+
+def test_reader_keeps_its_generation_during_an_ingest(tmp_path):
+    """A lake that is open reads the rows it was opened with after the next ingest has finished."""
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    put(source, tmp_path / "lake")
+    reader = Lake.open(tmp_path / "lake")
+    query = reader.events()
+    write(source, *run_of("r", 9))
+    put(source, tmp_path / "lake")
+    assert query.collect().height == 5
+    assert reader.sql("SELECT count(*) FROM events").item() == 5
+    assert Lake.open(tmp_path / "lake").events().collect().height == 9
+
+
+def test_old_files_go_with_the_ingest_after_the_next(tmp_path):
+    """Two generations are on the disk at most."""
+    source = tmp_path / "a.ndjson"
+    for count in (3, 4, 5, 6):
+        put(write(source, *run_of("r", count)), tmp_path / "lake")
+    assert len(list((tmp_path / "lake" / "events").rglob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_full_disk_leaves_the_lake_as_it_was(tmp_path, monkeypatch, nth):
+    """Whichever file does not fit any more: one clear error, the lake of before, and the next try succeeds."""
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    put(source, tmp_path / "lake")
+    write(source, *run_of("r", 8), *run_of("s", 8), "{broken")
+    calls = []
+
+    def full(*args):
+        calls.append(args)
+        if len(calls) > nth:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return store.write(*args)
+
+    monkeypatch.setattr(rewrite, "write", full)
+    with pytest.raises(LakeError, match="No space left"):
+        put(source, tmp_path / "lake")
+    assert events(tmp_path / "lake").height == 5
+    assert not list((tmp_path / "lake").glob(".aside-*"))
+    monkeypatch.undo()
+    put(source, tmp_path / "lake")
+    assert events(tmp_path / "lake").height == 16
+
+
+@pytest.mark.parametrize("cut", [None, 100], ids=["missing", "cut off"])
+def test_lake_copied_in_half_names_the_file(tmp_path, cut):
+    """A file that is missing or shorter than it was is named when the lake is opened, not read as fewer rows."""
+    put(write(tmp_path / "a.ndjson", *run_of("r")), tmp_path / "lake")
+    victim = next((tmp_path / "lake" / "events").rglob("*.parquet"))
+    if cut is None:
+        victim.unlink()
+    else:
+        victim.write_bytes(victim.read_bytes()[:cut])
+    with pytest.raises(LakeError, match=victim.name):
+        Lake.open(tmp_path / "lake")
+    with pytest.raises(LakeError, match=victim.name):
+        put(write(tmp_path / "b.ndjson", *run_of("s")), tmp_path / "lake")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps({"schema_version": SCHEMA_VERSION + 1}), "schema version"),
+        (json.dumps({"schema_version": 0}), "ingest the sources again"),
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        (
+            json.dumps({"schema_version": SCHEMA_VERSION, "buckets": {"x": 1}, "tables": {}, "sources": []}),
+            "damaged",
+        ),
+    ],
+)
+def test_other_schema_version_or_damage_is_refused(tmp_path, text, said):
+    """A manifest that this release did not write is refused with what to do, for reading and for writing."""
+    put(write(tmp_path / "a.ndjson", *run_of("r")), tmp_path / "lake")
+    (tmp_path / "lake" / "manifest.json").write_text(text)
+    with pytest.raises(LakeError, match=said):
+        Lake.open(tmp_path / "lake")
+    with pytest.raises(LakeError, match=said):
+        put(tmp_path / "a.ndjson", tmp_path / "lake")
+    assert (tmp_path / "lake" / "manifest.json").read_text() == text
+
+
+def test_no_lake_is_said(tmp_path):
+    """A folder without a manifest is no lake."""
+    with pytest.raises(LakeError, match="no lake"):
+        Lake.open(tmp_path)
+
+
+def test_reading_process_that_dies_is_one_clear_error(tmp_path):
+    """A child that is killed (out of memory) ends the ingest with a message and no change."""
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    with Processes(1, NORMALISER) as processes:
+        processes._children[0].kill()
+        with pytest.raises(LakeError, match="ended early"):
+            list(processes.run([Task(number=0, pieces=(), folder=source.parent)]))
+
+
+def test_script_without_a_main_guard_may_use_processes(tmp_path):
+    """A plain script that ingests with two workers at its top level runs once and ends well."""
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from agentlens.lake import ingest\nfrom tests.lake.exports import NORMALISER\n"
+        f"print(ingest({str(source)!r}, {str(tmp_path / 'lake')!r}, normaliser=NORMALISER, workers=2).events)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=_environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+
+_KILLED = """
+import sys
+from agentlens.lake import ingest
+from tests.lake.exports import NORMALISER
+print("ready", flush=True)
+ingest(sys.argv[1], sys.argv[2], normaliser=NORMALISER, workers=int(sys.argv[3]))
+print("done", flush=True)
+"""
+
+
+def _kill_at_random(tmp_path: Path, seed: int) -> None:
+    """Kill an ingest that changes a lake, check what is left, run it again, and compare with a clean one."""
+    draw = random.Random(seed)
+    folder = tmp_path / "in"
+    for number in range(12):
+        write(
+            folder / f"{number}.ndjson", *(row for run in range(8) for row in run_of(f"r{number}-{run}", 12))
+        )
+    lake = tmp_path / "lake"
+    put(folder, lake)
+    before = events(lake)
+    for number in range(6):
+        rows = [event(f"r{number}-{run}", seq, session=f"s{run}") for run in range(4) for seq in range(15)]
+        write(folder / f"{number}.ndjson", *rows)
+    write(folder / "new.ndjson", *run_of("r0-7", 4))
+    put(folder, tmp_path / "clean")
+    after = events(tmp_path / "clean")
+    command = [sys.executable, "-c", _KILLED, str(folder), str(lake), str(draw.choice([1, 2]))]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=_environment(), text=True)
+    assert child.stdout is not None
+    with child, child.stdout:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(draw.random() * 0.6)
+        child.send_signal(signal.SIGKILL)
+    left = events(lake)
+    assert left.equals(before) or left.equals(after)
+    put(folder, lake)
+    assert_frame_equal(events(lake), after)
+    assert not list(lake.glob(".aside-*"))
+    snapshot = tree(lake)
+    put(folder, lake)
+    assert tree(lake) == snapshot
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_at_any_moment(tmp_path, seed):
+    """After kill -9 the lake is the one before or the one after, and running again gives a clean ingest's rows."""
+    _kill_at_random(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5, 55))
+def test_killed_at_fifty_more_moments(tmp_path, seed):
+    """The same at fifty other moments."""
+    _kill_at_random(tmp_path, seed)
