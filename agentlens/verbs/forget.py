@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 def run(args: Namespace) -> int:
     """Delete and say what is gone."""
     lake = Lake.open(Path(args.lake))
-    gone = lake.forget(run_id=args.run, before=parse_time(args.before, "--before") if args.before else None)
+    report = lake.forget(
+        run_id=args.run, before=parse_time(args.before, "--before") if args.before else None
+    )
+    gone = {"runs": len(report.runs), **report.rows}
     if args.json:
         print(dump(gone))  # noqa: T201
     else:
         for name, count in gone.items():
-            console().print(f"{name}: {count:,} rows deleted")
+            console().print(f"{name}: {count:,} deleted")
     return 0
