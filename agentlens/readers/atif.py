@@ -21,6 +21,7 @@ from agentlens.readers.blocks import (
     text_of,
 )
 from agentlens.readers.decode import attempt
+from agentlens.readers.documents import documents
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _TERMINAL: Final = "terminal"
 
 def claim(head: Head) -> int:
     """Claim a document that names an ATIF version, or has one's keys beside a version of that shape."""
-    if head.lines or head.magic:
+    if head.magic:
         return 0
     if _NAMED.search(head.data):
         return 95
@@ -54,17 +55,16 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one trajectory and of those embedded in it, in order of their steps."""
-    document = source.document(report, record_keys=("steps",))
-    if document is ABSENT:
-        return
-    if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
-        report.quarantine(0, "no trajectory: an object with a list of steps was expected", "byte")
-        return
-    stem = source.path.name.split(".json")[0]
-    run_id = text_of(document.get("session_id")) or text_of(document.get("trajectory_id")) or stem
-    own = text_of(document.get("trajectory_id")) or stem
-    trajectory = _Trajectory(report=report, document=document, lane=Lane(run_id=run_id), own=own)
-    yield from trajectory.events()
+    for name, base, document in documents(source, report, ("steps",)):
+        if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
+            report.quarantine(base, "no trajectory: an object with a list of steps was expected", "record")
+            continue
+        own = text_of(document.get("trajectory_id"))
+        run_id = text_of(document.get("session_id")) or own or name
+        lane = Lane(run_id=run_id)
+        yield from _Trajectory(
+            report=report, document=document, lane=lane, own=own or name, base=base
+        ).events()
 
 
 @dataclass(slots=True)
@@ -292,7 +292,7 @@ def _is_claim(step: dict[str, Any]) -> bool:
         return said["task_complete"] is True
     extra = step.get("extra")
     reason = extra.get("stop_reason") if isinstance(extra, dict) else None
-    return not step.get("tool_calls") and not _results(step) and reason in {None, "end_turn", "stop"}
+    return not step.get("tool_calls") and not _results(step) and text_of(reason) in {"", "end_turn", "stop"}
 
 
 def _pair(

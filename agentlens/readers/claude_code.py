@@ -55,7 +55,7 @@ def claim(head: Head) -> int:
             continue
         if isinstance(value.get("sessionId"), str) and ("parentUuid" in value or "uuid" in value):
             return 95
-        if value.get("type") in _MARKS and ({"leafUuid", "snapshot", "sessionId"} & value.keys()):
+        if text_of(value.get("type")) in _MARKS and ({"leafUuid", "snapshot", "sessionId"} & value.keys()):
             best = 80
     return best
 
@@ -83,7 +83,7 @@ class _Session:
     child: Child | None = None
     calls: Calls = field(default_factory=Calls)
     sides: Sidechains = field(default_factory=Sidechains)
-    modelled: set[str] = field(default_factory=set)
+    modelled: dict[str, str] = field(default_factory=dict)  # message id -> its first line
     turns: dict[str, str] = field(default_factory=dict)  # parent uuid -> the human turn under it
     homes: dict[str, str] = field(default_factory=dict)  # uuid -> session, of the main chain
     started: set[str] = field(default_factory=set)  # sub-agents whose first line was seen
@@ -109,7 +109,7 @@ class _Session:
         )
         yield from self._first_of_child(value, spot)
         yield from self._resumed(value, session, spot)
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind == "assistant":
             yield from self._assistant(value, spot)
         elif kind == "user":
@@ -122,7 +122,7 @@ class _Session:
             yield from _attachment(value, spot)
         elif kind not in _SILENT:
             self.report.unknown[f"type {kind!r}"[:80]] += 1
-            if isinstance(kind, str):
+            if kind:
                 yield spot.event(0, "log", tool=kind[:80], identity=_own(value))
 
     def end(self) -> Iterator[RawEvent]:
@@ -144,7 +144,11 @@ class _Session:
 
     def _first_of_child(self, value: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
         instance = spot.lane.instance
-        if instance is None or instance in self.started or value.get("type") not in {"user", "assistant"}:
+        if (
+            instance is None
+            or instance in self.started
+            or text_of(value.get("type")) not in {"user", "assistant"}
+        ):
             return
         self.started.add(instance)
         call_id = self.child.call_id if self.child is not None else self.sides.call_of.get(instance)
@@ -172,25 +176,25 @@ class _Session:
                 0, "log", tool="api_error_message", error_class="api_error", identity=_own(value)
             )
             return
-        yield self._model(message, message_id, model, spot, number_of(value.get("costUSD")))
+        own = _own(value) or str(spot.line)
+        yield self._model(message, message_id, own, spot, number_of(value.get("costUSD")))
         for order, block in enumerate(blocks_of(message), 1):
-            if block.get("type") in {"tool_use", "server_tool_use", "mcp_tool_use"}:
+            if text_of(block.get("type")) in {"tool_use", "server_tool_use", "mcp_tool_use"}:
                 yield from self.calls.ask(block, message_id, spot, order)
             elif text_of(block.get("type")).endswith("_tool_result"):
                 yield from self.calls.answer(block, spot, order)
 
     def _model(
-        self, message: dict[str, Any], message_id: str, model: str, spot: Spot, cost: float | None
+        self, message: dict[str, Any], message_id: str, line: str, spot: Spot, cost: float | None
     ) -> RawEvent:
         """One response may stand on several lines, each with its usage so far: the last one counts."""
         into, out = tokens_of(message.get("usage"))
-        again = message_id in self.modelled
-        self.modelled.add(message_id)
+        again = self.modelled.setdefault(message_id, line) != line
         times = {"at": None, "ended_at": spot.at} if again else {}
         return spot.event(
             0,
             "model",
-            model=model or None,
+            model=text_of(message.get("model")) or None,
             tokens_in=into,
             tokens_out=out,
             cost_usd=cost,

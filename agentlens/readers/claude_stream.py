@@ -42,7 +42,7 @@ def claim(head: Head) -> int:
         value
         for value in head.values
         if isinstance(value, dict)
-        and value.get("type") in _TYPES
+        and text_of(value.get("type")) in _TYPES
         and isinstance(value.get("session_id"), str)
         and "sessionId" not in value
     ]
@@ -83,7 +83,7 @@ class _Stream:
             lane=self._lane(value), line=number, at=moment(value.get("timestamp")), version=self.version
         )
         yield from self._first_of_child(spot)
-        kind = value.get("type")
+        kind = text_of(value.get("type"))
         if kind == "assistant":
             yield from self._assistant(value, spot)
         elif kind == "user":
@@ -94,7 +94,7 @@ class _Stream:
             yield from self._result(value, spot)
         elif kind not in _SILENT:
             self.report.unknown[f"type {kind!r}"[:80]] += 1
-            if isinstance(kind, str):
+            if kind:
                 yield spot.event(0, "log", tool=kind[:80], identity=_own(value))
 
     def end(self) -> Iterator[RawEvent]:
@@ -138,7 +138,7 @@ class _Stream:
             identity=f"message/{message_id}",
         )
         for order, block in enumerate(blocks_of(message), 1):
-            if block.get("type") in {"tool_use", "server_tool_use", "mcp_tool_use"}:
+            if text_of(block.get("type")) in {"tool_use", "server_tool_use", "mcp_tool_use"}:
                 yield from self.calls.ask(block, message_id, spot, order)
             elif text_of(block.get("type")).endswith("_tool_result"):
                 yield from self.calls.answer(block, spot, order)

@@ -127,7 +127,7 @@ def _handoffs(value: Any) -> dict[str, str | None]:
     return {
         text_of(block.get("id")): kind_of(text_of(block.get("name")), block.get("input"))[1]
         for block in blocks_of(message)
-        if block.get("type") == "tool_use" and block.get("name") in HANDOFF_TOOLS
+        if block.get("type") == "tool_use" and text_of(block.get("name")) in HANDOFF_TOOLS
     }
 
 

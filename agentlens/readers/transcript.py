@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
+from agentlens.readers.documents import documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ _KEYS: Final = ("history", "messages", "chat_history")
 
 def claim(head: Head) -> int:
     """Claim one document whose messages carry addressees or asides in their roles, or speakers by name."""
-    if head.lines or head.magic or not head.values:
+    if head.magic or not head.values:
         return 0
     messages = _messages(head.values[0]) or []
     known = [message for message in messages if isinstance(message, dict)]
@@ -46,27 +47,26 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one transcript, in order of its messages."""
-    document = source.document(report, record_keys=("", *_KEYS))
-    if document is ABSENT:
-        return
-    messages = _messages(document)
-    if messages is None:
-        report.quarantine(
-            0, "no transcript: a list of messages, or one under 'history', was expected", "byte"
-        )
-        return
-    turns: list[_Turn] = []
-    for index, message in enumerate(messages):
+    for name, base, document in documents(source, report, ("", *_KEYS)):
+        messages = _messages(document)
+        if messages is None:
+            reason = "no transcript: a list of messages, or one under 'history', was expected"
+            report.quarantine(base, reason, "record")
+            continue
+        turns = list(_turns(messages, base, report))
+        if any(turn.to for turn in turns):
+            yield from _addressed(turns, name)
+        else:
+            yield from _group_chat(turns, name)
+
+
+def _turns(messages: list[Any], base: int, report: Report) -> Iterator[_Turn]:
+    for index, message in enumerate(messages, base):
         turn = _turn(index, message)
         if turn is None:
             report.quarantine(index, "a message without a role or without text", "record")
         else:
-            turns.append(turn)
-    run_id = source.path.name.split(".json")[0]
-    if any(turn.to for turn in turns):
-        yield from _addressed(turns, run_id)
-    else:
-        yield from _group_chat(turns, run_id)
+            yield turn
 
 
 @dataclass(frozen=True, slots=True)
