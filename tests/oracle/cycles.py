@@ -16,8 +16,8 @@ Compare: TypeAlias = Callable[[Event, Event], Truth]
 
 
 def _longest(i: int, holds: Callable[[int], bool]) -> int:
-    """Length of the longest suffix ending at ``i`` whose start satisfies ``holds``."""
-    return max(i - start + 1 for start in range(i + 1) if holds(start))
+    """Length of the longest suffix ending at ``i`` that holds: the longest is tried first."""
+    return next(i - start + 1 for start in range(i + 1) if holds(start))
 
 
 def _crosses_pause(lane: Lane, start: int, i: int, max_gap_s: float | None) -> bool:

@@ -36,6 +36,8 @@ _FLAVOURS = (
     "hard",
     "facts",
     "busy",
+    "handoff",
+    "backwards",
 )
 
 
@@ -125,6 +127,8 @@ def policy(random: Random) -> Policy:
 
 
 def _lease(random: Random, at: int | None) -> Lease:
+    if random.random() < 0.05:
+        return Lease()
     ahead = random.choice((-5, 0, 10, 40, 40, 90)) * _SECOND
     return Lease(
         owner=random.choice((None, "", "ops", "ops", "ops", "bob")),
@@ -178,7 +182,7 @@ def _decorate(random: Random, event: Event, flavour: set[str], held: dict[str, A
         if chance() < 0.8:
             new["policy"] = held.setdefault("policy", policy(random)) if chance() < 0.9 else policy(random)
         if chance() < 0.1:
-            new["attempt"] = random.choice((1, 1, 2, 3, 4))
+            new["attempt"] = random.choice((0, 1, 1, 2, 3, 4))
     if "version" in flavour and chance() < 0.12:
         held[random.choice(("normaliser_version", "key_id", "fingerprint_version"))] = random.choice(
             ("v1", "v2")
@@ -187,6 +191,10 @@ def _decorate(random: Random, event: Event, flavour: set[str], held: dict[str, A
         new["hard_failure"] = random.choice(("outcome_failed", "permission_lost"))
     if "hard" in flavour and chance() < 0.08:
         new["reachable"] = random.choice((False, True))
+    if "handoff" in flavour and chance() < 0.2:
+        new["kind"] = "handoff"
+    if "backwards" in flavour and event.at is not None and chance() < 0.2:
+        new["at"] = event.at - random.choice((1, 2 * _SECOND, 60 * _SECOND))
     if "busy" in flavour:
         new |= {
             "tokens_in": random.choice((None, 10)),
@@ -269,7 +277,8 @@ def lane(seed: int | str, *, run_id: str = "r", agent: str = "") -> list[Event]:
         if "facts" in flavour and random.random() < 0.2:
             plain = Event(seq=len(out), run_id=run_id, agent=agent, workflow="w", at=at)
             out.append(_fact(random, plain))
-    return out
+    stride, first = random.choice(((1, 0), (1, 0), (3, 1), (10, 100)))
+    return [replace(event, seq=first + event.seq * stride) for event in out]
 
 
 def file(seed: int | str) -> File:

@@ -62,9 +62,9 @@ class Event:
     tokens_in: int | None = None
     tokens_out: int | None = None
     cost_usd: float | None = None
-    normaliser_version: str = "n1"
-    fingerprint_version: str = "f1"
-    key_id: str = "k1"
+    normaliser_version: str | None = "n1"
+    fingerprint_version: str | None = "f1"
+    key_id: str | None = "k1"
 
 
 def actions(lane: Iterable[Event], kinds: tuple[str, ...] = ("tool", "handoff")) -> list[Event]:
