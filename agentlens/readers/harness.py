@@ -128,14 +128,20 @@ def _tests_ran(folder: Path | None) -> bool | None:
         return None
     report = _peek(folder, "verifier/ctrf.json")
     if report is not None:
-        results = attempt(report)
-        summary = results.get("results") if isinstance(results, dict) else None
-        if isinstance(summary, dict) and summary.get("tests"):
+        if _counts_tests(attempt(report)):
             return True
     output = _peek(folder, "verifier/test-stdout.txt")
     if output is not None:
         return _RAN.search(output) is not None
     return None if report is None else False
+
+
+def _counts_tests(report: Any) -> bool:
+    results = report.get("results") if isinstance(report, dict) else None
+    if not isinstance(results, dict):
+        return False
+    summary = results.get("summary")
+    return bool(results.get("tests")) or (isinstance(summary, dict) and bool(summary.get("tests")))
 
 
 def _terminal_bench(document: dict[str, Any], source: Source) -> Iterator[RawEvent]:
