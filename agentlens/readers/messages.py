@@ -72,11 +72,13 @@ def is_message(value: Any) -> bool:
     """Say whether a decoded value can be one message or item of a chat."""
     if not isinstance(value, dict):
         return False
-    if value.get("role") in ROLES:
+    if text_of(value.get("role")) in ROLES:
         return bool(value.keys() & {"content", "tool_calls", "function_call"})
     if isinstance(value.get("from"), str) and "value" in value:
         return True
     kind = value.get("type")
+    if kind == "reasoning":
+        return "summary" in value
     return isinstance(kind, str) and bool(value.keys() & {"call_id", "arguments"}) and _is_call_or_reply(kind)
 
 
@@ -93,7 +95,7 @@ def steps(message: dict[str, Any]) -> Iterator[Step]:
     if isinstance(kind, str) and "role" not in message:
         yield from _item(message, kind)
         return
-    role = message.get("role")
+    role = text_of(message.get("role"))
     if role in {"tool", "function"}:
         result = result_of(message.get("content", ABSENT))
         name = text_of(message.get("name"))
@@ -176,7 +178,7 @@ def _sharegpt(message: dict[str, Any]) -> Iterator[Step]:
 def _words(block: Any) -> str:
     if isinstance(block, str):
         return block
-    if isinstance(block, dict) and block.get("type") in _TEXTS:
+    if isinstance(block, dict) and text_of(block.get("type")) in _TEXTS:
         return text_of(block.get("text"))
     return ""
 
@@ -193,7 +195,7 @@ def result_of(content: Any) -> Any:
     if content is None:
         return ABSENT
     parts = content if isinstance(content, list) else []
-    if parts and all(isinstance(part, dict) and part.get("type") in _TEXTS for part in parts):
+    if parts and all(isinstance(part, dict) and text_of(part.get("type")) in _TEXTS for part in parts):
         return "\n".join(text_of(part.get("text")) for part in parts)
     return content
 

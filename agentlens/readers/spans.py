@@ -378,7 +378,8 @@ def _is_turn(facts: Mapping[str, Any]) -> bool:
     if isinstance(value, dict):
         value = value.get("messages")
     if isinstance(value, list) and value and isinstance(value[-1], dict):
-        return value[-1].get("role") in {"user", "human"} or value[-1].get("type") == "human"
+        last = value[-1]
+        return text_of(last.get("role")) in {"user", "human"} or last.get("type") == "human"
     return isinstance(value, str) and bool(value.strip())
 
 
