@@ -127,9 +127,8 @@ def _tests_ran(folder: Path | None) -> bool | None:
     if folder is None:
         return None
     report = _peek(folder, "verifier/ctrf.json")
-    if report is not None:
-        if _counts_tests(attempt(report)):
-            return True
+    if report is not None and _counts_tests(attempt(report)):
+        return True
     output = _peek(folder, "verifier/test-stdout.txt")
     if output is not None:
         return _RAN.search(output) is not None
