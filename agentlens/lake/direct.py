@@ -8,7 +8,7 @@ import polars as pl
 
 from agentlens.errors import AgentlensError, InputError
 from agentlens.lake.plan import source_id
-from agentlens.lake.reading import Frames, Piece, format_of
+from agentlens.lake.reading import Gathered, Native, Piece, batches, format_of
 from agentlens.model.branch import BRANCHES
 from agentlens.model.event import CONTENT
 from agentlens.model.receipt import RECEIPTS
@@ -49,28 +49,29 @@ def read_file(
     sources = [path] if isinstance(path, Source) else expand([path])
     report = Report()
     records: list[pl.DataFrame] = []
-    receipts: list[pl.DataFrame] = []
-    branches: list[pl.DataFrame] = []
+    tables: dict[str, list[pl.DataFrame]] = {"receipts": [], "branches": []}
     refused: list[str] = []
+    gathered = Gathered(normaliser, records.append)
     for source in sources:
         piece = Piece(source=source, source_id=source_id(source.name), format=format, sql=sql)
+        native = Native()
         try:
-            frames = Frames(normaliser, piece, format_of(piece), report)
-            records += frames.records()
-            typed = frames.typed()
+            found = format_of(piece)
+            for events in batches(piece, found, report, native):
+                gathered.add(piece, found, events)
+            for name, frame in native.typed(piece, report):
+                tables[name].append(frame.drop("source_id"))
         except AgentlensError as error:
             refused.append(str(error))
             report.quarantine(0, str(error), "record")
-            continue
-        receipts.append(typed[0].drop("source_id"))
-        branches.append(typed[1].drop("source_id"))
+    gathered.flush()
     if len(refused) == len(sources):
         raise InputError(refused[0] if refused else f"{path}: holds no file; accepted: a trace export")
     schema = pl.Schema({**RECORDS, **(CONTENT if normaliser.keep_content else {})})
-    found = pl.concat([pl.DataFrame(schema=schema), *records])
+    every = pl.concat([pl.DataFrame(schema=schema), *records])
     return Direct(
-        events=assemble(found.lazy()),
-        receipts=pl.concat([pl.DataFrame(schema=RECEIPTS), *receipts]).lazy(),
-        branches=pl.concat([pl.DataFrame(schema=BRANCHES), *branches]).lazy(),
+        events=assemble(every.lazy()),
+        receipts=pl.concat([pl.DataFrame(schema=RECEIPTS), *tables["receipts"]]).lazy(),
+        branches=pl.concat([pl.DataFrame(schema=BRANCHES), *tables["branches"]]).lazy(),
         report=report,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,7 +16,7 @@ from agentlens.readers import registry
 from agentlens.readers.base import Fault, Format, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from agentlens.model.native import Typed
@@ -81,8 +80,8 @@ class PieceRead:
         self.faults = (self.faults + other.faults)[:FAULTS_KEPT]
         self.repaired += other.repaired
         self.unknown += other.unknown
-        self.first_at = min((t for t in (self.first_at, other.first_at) if t is not None), default=None)
-        self.last_at = max((t for t in (self.last_at, other.last_at) if t is not None), default=None)
+        self.first_at = _bound(min, self.first_at, other.first_at)
+        self.last_at = _bound(max, self.last_at, other.last_at)
         self.refused = self.refused or other.refused
 
 
@@ -96,50 +95,86 @@ class TaskRead:
 
 
 @dataclass
-class Frames:
-    """Rows of one piece as they come: records batch by batch, receipts and branches at the end."""
+class Gathered:
+    """Events of several sources on their way to record frames, so that small files cost no frame each."""
 
     normaliser: Normaliser
-    piece: Piece
-    found: Format
-    report: Report
+    sink: Callable[[pl.DataFrame], None]
+    reader: Format | None = None
+    rows: list[RawEvent] = field(default_factory=list)
+    shares: list[tuple[Piece, int]] = field(default_factory=list)
+
+    def add(self, piece: Piece, reader: Format, rows: list[RawEvent]) -> None:
+        """Take in events of one source; whatever is full, or of another reader, is passed on first."""
+        if self.rows and (reader is not self.reader or len(self.rows) + len(rows) > BATCH):
+            self.flush()
+        self.reader = reader
+        self.rows += rows
+        self.shares.append((piece, len(rows)))
+
+    def flush(self) -> None:
+        """Normalise what is here and pass it on."""
+        if not self.rows or self.reader is None:
+            return
+        frame = self.normaliser.frame(
+            self.rows, source="", source_id="", reader=self.reader.name, reader_rank=self.reader.rank
+        )
+        self.sink(frame.with_columns(self._names(), self._ids()))
+        self.rows, self.shares = [], []
+
+    def _names(self) -> pl.Expr:
+        return (self._repeated([piece.source.name for piece, _ in self.shares]) + pl.col("source")).alias(
+            "source"
+        )
+
+    def _ids(self) -> pl.Expr:
+        return self._repeated([piece.source_id for piece, _ in self.shares]).alias("source_id")
+
+    def _repeated(self, values: list[str]) -> pl.Expr:
+        if len(values) == 1:
+            return pl.lit(values[0])
+        counts = pl.Series([count for _, count in self.shares], dtype=pl.Int64)
+        return pl.lit(pl.DataFrame({"v": values}).select(pl.col("v").repeat_by(counts).explode())["v"])
+
+
+@dataclass
+class Native:
+    """Receipts and branch receipts of one source."""
+
     receipts: list[RawReceipt] = field(default_factory=list)
     branches: list[RawBranch] = field(default_factory=list)
 
-    def records(self) -> Iterator[pl.DataFrame]:
-        """Yield record frames."""
-        events = self._events()
-        while batch := list(islice(events, BATCH)):
-            yield self.normaliser.frame(
-                batch,
-                source=self.piece.source.name,
-                source_id=self.piece.source_id,
-                reader=self.found.name,
-                reader_rank=self.found.rank,
-            )
+    def typed(self, piece: Piece, report: Report) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield the tables that have rows, by name, with ``source_id``; what does not fit is reported."""
+        if self.receipts:
+            yield "receipts", _taken(receipts_frame(self.receipts, source=piece.source.name), piece, report)
+        if self.branches:
+            yield "branches", _taken(branches_frame(self.branches, source=piece.source.name), piece, report)
 
-    def _events(self) -> Iterator[RawEvent]:
-        for record in registry.read(self.piece.source, self.found, self.report):
-            if isinstance(record, RawEvent):
-                yield record
-            elif isinstance(record, RawReceipt):
-                self.receipts.append(record)
-            else:
-                self.branches.append(record)
 
-    def typed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return receipts and branches (with ``source_id``); call when `records` is exhausted."""
-        return (
-            self._take(receipts_frame(self.receipts, source=self.piece.source.name)),
-            self._take(branches_frame(self.branches, source=self.piece.source.name)),
-        )
+def _taken(typed: Typed, piece: Piece, report: Report) -> pl.DataFrame:
+    for line, reason in typed.faults:
+        report.quarantine(line, reason)
+    report.unknown.update(typed.unknown)
+    report.repaired.update(typed.warned)
+    return typed.frame.with_columns(source_id=pl.lit(piece.source_id))
 
-    def _take(self, typed: Typed) -> pl.DataFrame:
-        for line, reason in typed.faults:
-            self.report.quarantine(line, reason)
-        self.report.unknown.update(typed.unknown)
-        self.report.repaired.update(typed.warned)
-        return typed.frame.with_columns(source_id=pl.lit(self.piece.source_id))
+
+def batches(piece: Piece, found: Format, report: Report, native: Native) -> Iterator[list[RawEvent]]:
+    """Yield the events of a source in lists of at most `BATCH`; receipts and branches go to ``native``."""
+    events: list[RawEvent] = []
+    for record in registry.read(piece.source, found, report):
+        if type(record) is RawEvent:
+            events.append(record)
+            if len(events) >= BATCH:
+                yield events
+                events = []
+        elif type(record) is RawReceipt:
+            native.receipts.append(record)
+        elif type(record) is RawBranch:
+            native.branches.append(record)
+    if events:
+        yield events
 
 
 def format_of(piece: Piece) -> Format:
@@ -182,7 +217,9 @@ class _Parts:
 def perform(task: Task, normaliser: Normaliser) -> TaskRead:
     """Read every piece of a task; what cannot be read is said in its `PieceRead`, never raised."""
     tables = {name: _Parts(task, name) for name in ("records", "receipts", "branches")}
-    pieces = [_piece(piece, normaliser, tables) for piece in task.pieces]
+    gathered = Gathered(normaliser, tables["records"].add)
+    pieces = [_piece(piece, gathered, tables) for piece in task.pieces]
+    gathered.flush()
     for table in tables.values():
         table.close()
     return TaskRead(
@@ -190,23 +227,22 @@ def perform(task: Task, normaliser: Normaliser) -> TaskRead:
     )
 
 
-def _piece(piece: Piece, normaliser: Normaliser, tables: dict[str, _Parts]) -> PieceRead:
+def _piece(piece: Piece, gathered: Gathered, tables: dict[str, _Parts]) -> PieceRead:
     read = PieceRead(source_id=piece.source_id)
     report = Report()
+    native = Native()
     try:
         read.bytes = piece.source.size()
         read.digest = piece.source.digest() if piece.digest is None else piece.digest
         found = format_of(piece)
         read.format, read.format_version = found.name, found.version
-        frames = Frames(normaliser, piece, found, report)
-        for frame in frames.records():
-            tables["records"].add(frame)
-            read.records += frame.height
-            _span(read, frame)
-        receipts, branches = frames.typed()
-        tables["receipts"].add(receipts)
-        tables["branches"].add(branches)
-        read.receipts, read.branches = receipts.height, branches.height
+        for events in batches(piece, found, report, native):
+            read.records += len(events)
+            _span(read, events)
+            gathered.add(piece, found, events)
+        for name, frame in native.typed(piece, report):
+            tables[name].add(frame)
+            setattr(read, name, frame.height)
     except AgentlensError as error:
         read.refused = str(error)
     read.quarantined, read.faults = len(report.faults), report.faults[:FAULTS_KEPT]
@@ -214,13 +250,17 @@ def _piece(piece: Piece, normaliser: Normaliser, tables: dict[str, _Parts]) -> P
     return read
 
 
-def _span(read: PieceRead, frame: pl.DataFrame) -> None:
-    ends = frame.select(
-        pl.col("at").min().to_physical().alias("low"),
-        pl.max_horizontal("at", "ended_at").max().to_physical().alias("high"),
-    ).row(0)
-    read.first_at = min((t for t in (read.first_at, ends[0]) if t is not None), default=None)
-    read.last_at = max((t for t in (read.last_at, ends[1]) if t is not None), default=None)
+def _span(read: PieceRead, events: list[RawEvent]) -> None:
+    starts = [event.at for event in events if type(event.at) is int]
+    ends = [event.ended_at for event in events if type(event.ended_at) is int]
+    for times in (starts, ends):
+        if times:
+            read.first_at = _bound(min, read.first_at, min(times))
+            read.last_at = _bound(max, read.last_at, max(times))
+
+
+def _bound(choose: Callable[[int, int], int], known: int | None, found: int | None) -> int | None:
+    return found if known is None else known if found is None else choose(known, found)
 
 
 def table_schemas() -> dict[str, pl.Schema]:
