@@ -58,6 +58,7 @@ class Spot:
     at: int | None = None
     model: str | None = None
     version: str | None = None
+    span: str | None = None  # the line's own id: what forks and checkpoints point to
 
     def event(self, order: int, kind: str, **facts: Any) -> RawEvent:
         """Build an event of this lane, time and place; ``facts`` win."""
@@ -69,6 +70,7 @@ class Spot:
             "position": (self.line, order),
             "at": self.at,
             "agent_version": self.version,
+            "span_id": self.span,
         }
         return RawEvent(kind=kind, **{**fields, **facts})
 
@@ -159,6 +161,7 @@ class Calls:
             position=(call.spot.line, order),
             at=None,
             ended_at=spot.at,
+            span_id=None,
             tool=call.name,
             result=result,
             error_class=error,

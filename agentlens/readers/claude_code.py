@@ -106,6 +106,7 @@ class _Session:
             line=number,
             at=moment(value.get("timestamp"), self.report),
             version=text_of(value.get("version")) or None,
+            span=_own(value),
         )
         yield from self._first_of_child(value, spot)
         yield from self._resumed(value, session, spot)

@@ -80,7 +80,11 @@ class _Stream:
         self.session = text_of(value.get("session_id")) or self.session
         self.version = text_of(value.get("claude_code_version")) or self.version
         spot = Spot(
-            lane=self._lane(value), line=number, at=moment(value.get("timestamp")), version=self.version
+            lane=self._lane(value),
+            line=number,
+            at=moment(value.get("timestamp")),
+            version=self.version,
+            span=_own(value),
         )
         yield from self._first_of_child(spot)
         kind = text_of(value.get("type"))

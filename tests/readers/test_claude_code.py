@@ -288,6 +288,7 @@ def test_two_turns_under_one_line_are_a_rewind_and_no_new_run() -> None:
     )
     (fork,) = of_kind(events, "fork")
     assert (fork["target"], fork["run_id"], fork.get("parent_run_id")) == ("u2", "s-1", None)
+    assert [event["kind"] for event in events if event.get("span_id") == "u2"] == ["model"]
 
 
 def test_lines_copied_by_a_fork_belong_to_the_run_they_come_from(tmp_path: Path) -> None:
