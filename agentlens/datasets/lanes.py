@@ -205,6 +205,10 @@ def _digest(column: str, prefix: str) -> pl.Expr:
     return pl.format("{}{}", pl.lit(prefix), pl.col(column).cast(pl.String).str.zfill(31))
 
 
+def _task(column: str, size: int) -> pl.Expr:
+    return pl.format("task-{}", (pl.col(column) // size).cast(pl.String).str.zfill(7))
+
+
 def _events(
     rng: np.random.Generator, layout: _Layout, model: LaneModel, *, action: Ints, evidence: Ints, known: Bits
 ) -> pl.DataFrame:
@@ -235,6 +239,7 @@ def _events(
         "action_signature": _digest("action", "a"),
         "progress_fingerprint": pl.when("known").then(_digest("evidence", "e")),
         "reachable": pl.lit(True),
+        "task_group": _task("run", model.runs_per_group),
         "source": pl.format("synthetic:{}", pl.int_range(pl.len())),
         "reader": pl.lit("synthetic/1"),
         "normaliser_version": pl.lit("synthetic-1"),
@@ -254,7 +259,7 @@ def _truth(period: Ints, onset: Ints, end: Ints, group: Ints) -> pl.DataFrame:
         pl.format("run-{}", pl.col("run").cast(pl.String).str.zfill(7)).alias("run_id"),
         pl.when(hit).then(pl.lit("incident")).otherwise(pl.lit("healthy")).alias("label"),
         *(pl.when(hit).then(name).alias(name) for name in ("period", "onset_seq", "end_seq")),
-        pl.format("task-{}", pl.col("group").cast(pl.String).str.zfill(7)).alias("task_group"),
+        _task("group", 1).alias("task_group"),
     )
 
 

@@ -81,12 +81,12 @@ def episodes(episodes: Frame) -> alt.Chart:
         .sort("round", "period")
     )
     rows = [
-        {"round": row["round"], "period": str(row["period"]), "episodes": int(row["episodes"])}
+        {"round": row["round"], "period": row["period"], "episodes": int(row["episodes"])}
         for row in counted.iter_rows(named=True)
     ]
     order = [*commonest, other]
-    periods = sorted({row["period"] for row in rows}, key=int)
-    colours = [PERIODS[min(int(period), len(PERIODS)) - 1] for period in periods]
+    periods = sorted({row["period"] for row in rows})
+    colours = [PERIODS[min(period, len(PERIODS)) - 1] for period in periods]
     title = alt.TitleParams("Loops by the tools they go round in", subtitle=plural(named.height, "episode"))
     described = f"{plural(named.height, 'episode')} in {plural(named['round'].n_unique(), 'round')} of tools"
     chart: alt.Chart = (
@@ -98,7 +98,7 @@ def episodes(episodes: Frame) -> alt.Chart:
             color=alt.Color(
                 "period:N", title="period, events", scale=alt.Scale(domain=periods, range=colours)
             ),
-            order=alt.Order("period:N"),
+            order=alt.Order("period:Q"),
             tooltip=[
                 alt.Tooltip("round:N", title="tools"),
                 alt.Tooltip("period:N", title="period, events"),

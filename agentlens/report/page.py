@@ -103,7 +103,7 @@ def _by_verdict(runs: pl.DataFrame) -> Section:
         ),
         picture=Picture.of(charts.verdicts(runs)),
         table=Table(
-            caption="What the runs of each final verdict spent in loops",
+            caption="What the runs of each final verdict spent in loops, as far as their exports say",
             columns=(
                 Column(title="final verdict"),
                 *_numbers("runs", "alerts", "stuck actions", "time stuck", "uncertain actions"),
@@ -169,21 +169,14 @@ def evidence_of(row: dict[str, Any]) -> str:
     seen = sorted({digest for digest in row["lap_fingerprints"] or () if digest})
     if not seen:
         return "not compared"
-    return (
-        f"{plural(len(seen), 'result')}: "
-        + ", ".join(shortened(digest, 9) for digest in seen[:1])
-        + (" …" if len(seen) > 1 else "")
-    )
+    more = ", …" if len(seen) > 1 else ""
+    return f"{plural(len(seen), 'result')} ({shortened(seen[0], 9)}{more})"
 
 
 def _timelines(events: Frame, verdicts: Frame, found: pl.DataFrame, worst: int) -> Section:
     parts = []
-    for number, row in enumerate(
-        found.unique(["run_id", "agent"], keep="first", maintain_order=True)
-        .head(worst)
-        .iter_rows(named=True),
-        1,
-    ):
+    lanes = found.unique(["run_id", "agent"], keep="first", maintain_order=True).head(worst)
+    for number, row in enumerate(lanes.iter_rows(named=True), 1):
         chart = charts.timeline(events, verdicts, found, run_id=row["run_id"], agent=row["agent"])
         part = Section(
             anchor=f"lane-{number}",
@@ -206,11 +199,13 @@ def _timelines(events: Frame, verdicts: Frame, found: pl.DataFrame, worst: int) 
 def _told(row: dict[str, Any]) -> str:
     whose = f"agent {row['agent']} " if row["agent"] else "it "
     until = f"until {row['closed_by']} closed it at" if row["closed_by"] else "and was still in it at"
+    spent = [f"{count(row['tokens'])} tokens"] if row["tokens"] is not None else []
+    spent += [money(row["cost_usd"])] if row["cost_usd"] is not None else []
+    took = f" The episode took {' and '.join(spent)}." if spent else ""
     return (
         f"From event {row['onset_seq']} {whose}went round in {plural(row['period'], 'step')} ({tools_of(row)}),"
-        f" {plural(row['laps'], 'lap')}, {until} event {row['end_seq']}; what it saw: {evidence_of(row)}."
-        f" The alert came at event {row['alert_seq']}. The episode took {count(row['tokens'])} tokens"
-        f" and {money(row['cost_usd'])}."
+        f" {plural(row['laps'], 'lap')}, {until} event {row['end_seq']}. Evidence, lap after lap: {evidence_of(row)}."
+        f" The alert came at event {row['alert_seq']}.{took}"
     )
 
 
