@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentlens.detect import rules as engine_rules
+from agentlens.normalise.digest import Key
+from agentlens.normalise.rows import Normaliser
+from agentlens.normalise.tables import Tables
 from tests.oracle import rules
 from tests.oracle.frames import frame, read_expected, read_native
 from tests.oracle.lanes import lanes
@@ -100,3 +103,19 @@ def test_laps_and_suspicion_of_a_pair(judge):
     rows = [r for r in judge(read_native(CASES), "lap") if r["run_id"] == "open-and-grep"]
     assert [r["laps"] for r in rows] == [None, None, None, 2, 2, 3, 3, 4]
     assert [r["suspect"] for r in rows] == [False, False, False, True, True, False, False, False]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_cases_read_as_native_records(mode):
+    """The file of cases through reader, normaliser and assembly gives the same verdict at every event."""
+    read_file = pytest.importorskip("agentlens.lake.direct").read_file
+    loops = pytest.importorskip("agentlens.detect.loops").loops
+    normaliser = Normaliser(key=Key.public_demo(), tables=Tables.load())
+    events, _, _, report = read_file(CASES, normaliser)
+    assert not report.faults
+    rows = loops(events, engine_rules.laps(evidence=mode)).collect().to_dicts()
+    found = {(r["run_id"], r["agent"], r["seq"]): (r["verdict"], r["period"], r["reason"]) for r in rows}
+    columns = (MODES[mode], "period", "reason")
+    assert found == {
+        (row["run_id"], row["agent"], row["seq"]): tuple(row[c] for c in columns) for row in expected()
+    }

@@ -13,7 +13,8 @@ from tests.oracle import generate
 from tests.oracle.episodes import episodes as literal_episodes
 from tests.oracle.frames import frame
 from tests.oracle.lanes import actions, lanes
-from tests.oracle.verdicts import findings, run_verdict
+from tests.oracle.runs import Judged, Run, run
+from tests.oracle.verdicts import findings
 
 if TYPE_CHECKING:
     from tests.oracle.exemptions import File
@@ -32,7 +33,7 @@ COLUMNS = {
         "tokens",
         "cost_usd",
     ),
-    "runs": ("verdict",),
+    "runs": tuple(Run.__dataclass_fields__),
 }
 
 
@@ -40,7 +41,7 @@ def literal(events: list[Event], drawn: generate.Drawn, file: File) -> dict[str,
     """Verdicts by event, episodes by lane and verdicts by run, as the contract words them."""
     book = generate.literal_book(drawn)
     said: dict[str, dict] = {"events": {}, "episodes": {}, "runs": {}}
-    last: dict[str, list[str]] = {}
+    judged: dict[str, list[Judged]] = {}
     for name, whole in lanes(events).items():
         lane = actions(whole)
         found = findings(lane, book, file)
@@ -49,9 +50,8 @@ def literal(events: list[Event], drawn: generate.Drawn, file: File) -> dict[str,
         told = literal_episodes(whole, lane, found, book)
         if told:
             said["episodes"][name] = [tuple(getattr(e, c) for c in COLUMNS["episodes"]) for e in told]
-        if found:
-            last.setdefault(name[0], []).append(found[-1].verdict)
-    said["runs"] = {run: (run_verdict(verdicts),) for run, verdicts in last.items()}
+        judged.setdefault(name[0], []).append((whole, lane, found, told))
+    said["runs"] = {name: tuple(vars(run(parts)).values()) for name, parts in judged.items()}
     return said
 
 
