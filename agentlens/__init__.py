@@ -12,11 +12,13 @@ from agentlens._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from agentlens import datasets
-    from agentlens.api import explain, handoffs, health, ingest, loops, make_normaliser, resets, sql
+    from agentlens.api import health, ingest, loops, make_normaliser, sql
+    from agentlens.boundaries import handoffs, resets
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
     from agentlens.detect.rules import Rule, laps
     from agentlens.errors import AgentlensError
+    from agentlens.explaining import explain
     from agentlens.lake import Lake
     from agentlens.report import charts as chart
 
@@ -46,9 +48,9 @@ _WHERE = {
     "Rule": "agentlens.detect.rules",
     "RuleBook": "agentlens.detect.profile_rules",
     "laps": "agentlens.detect.rules",
-    **dict.fromkeys(
-        ("explain", "handoffs", "health", "ingest", "loops", "make_normaliser", "resets", "sql"), "agentlens.api"
-    ),
+    **dict.fromkeys(("health", "ingest", "loops", "make_normaliser", "sql"), "agentlens.api"),
+    **dict.fromkeys(("handoffs", "resets"), "agentlens.boundaries"),
+    "explain": "agentlens.explaining",
 }
 _MODULES = {"chart": "agentlens.report.charts", "datasets": "agentlens.datasets"}
 

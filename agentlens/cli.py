@@ -169,7 +169,16 @@ def _resets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state-keys", metavar="FILE", help="required state keys per workflow (TOML)")
     parser.add_argument(
         "--table",
-        choices=("branches", "state_keys", "effects", "funnel", "unreceipted", "repeated"),
+        choices=(
+            "branches",
+            "state_keys",
+            "effects",
+            "funnel",
+            "families",
+            "unreceipted",
+            "repeated",
+            "comparison",
+        ),
         default="branches",
         help="which table --json prints",
     )
@@ -239,7 +248,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = _Parser(
         prog="agentlens",
-        description="Looks back over finished agent runs: real loops, lost handoffs, unsafe resets. It never acts on an agent.",
+        description="Looks back over finished agent runs: real loops, lost handoffs, unsafe resets.",
         epilog="exit codes: 0 done, 1 findings named by --fail-on, 2 bad input or settings",
     )
     parser.add_argument("--version", action="version", version=f"agentlens {__version__}")

@@ -97,5 +97,7 @@ class Resets(Tables):
     state_keys: pl.DataFrame
     effects: pl.DataFrame
     funnel: pl.DataFrame
+    families: pl.DataFrame
     unreceipted: pl.DataFrame
     repeated: pl.DataFrame
+    comparison: pl.DataFrame

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 def run(args: Namespace) -> int:
     """Delete and say what is gone."""
     lake = Lake.open(Path(args.lake))
-    report = lake.forget(
-        run_id=args.run, before=parse_time(args.before, "--before") if args.before else None
-    )
+    report = lake.forget(run_id=args.run, before=parse_time(args.before, "--before") if args.before else None)
     gone = {"runs": len(report.runs), **report.rows}
     if args.json:
         print(dump(gone))  # noqa: T201

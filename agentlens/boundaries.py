@@ -1,0 +1,181 @@
+"""The two verbs that judge across process boundaries: handoffs and resets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from agentlens._version import __version__
+from agentlens.data import Data, Opened, open_data
+from agentlens.model.select import Selection, parse_time
+from agentlens.results import Handoffs, Resets
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from agentlens.detect.handoff_limits import HandoffLimits
+    from agentlens.detect.receipts_auth import AuthorKeys
+    from agentlens.detect.state_keys import StateKeys
+    from agentlens.normalise.rows import Normaliser
+
+
+def handoffs(
+    data: Data,
+    *,
+    limits: HandoffLimits | None = None,
+    as_of: str | datetime | None = None,
+    keys: AuthorKeys | str | Path | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> Handoffs:
+    """Judge every handoff: native receipts, and those inferred from traces (marked ``inferred``, with the rule).
+
+    Parameters
+    ----------
+    data
+        A lake, ``receipts.ndjson``, a trace export, or a frame of events.
+    limits
+        Time limits in seconds; acknowledgement limits per urgency class.
+    as_of
+        Judge at this time; the newest time in the data where None.
+    keys
+        Authors' keys (TOML), to check signed receipts with.
+    since, until, workflow, agent
+        Native receipts: by time of the delegation, by run or trace of the workflow, by author or recipient.
+
+    Returns
+    -------
+    Handoffs
+        Frames ``handoffs``, ``operations``, ``claims``, ``cues``.
+
+    Raises
+    ------
+    AgentlensError
+        For settings or data that can not be used.
+    """
+    from agentlens.detect.claims import claims, cues
+    from agentlens.detect.handoff_limits import HandoffLimits as Limits
+    from agentlens.detect.handoffs import handoffs as judge
+    from agentlens.detect.inferred import inferred_receipts
+    from agentlens.detect.operations import operations
+    from agentlens.detect.receipts_auth import AuthorKeys as Keys
+    from agentlens.model.receipt import RECEIPTS
+
+    selection = Selection.parse(since, until, workflow, agent)
+    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    events = opened.events().collect().lazy()
+    native = pl.LazyFrame(schema=RECEIPTS) if opened.receipts is None else opened.receipts
+    told = pl.concat([native.select(RECEIPTS.names()), inferred_receipts(events).select(RECEIPTS.names())])
+    limits = limits or Limits()
+    moment = parse_time(as_of, "--as-of") if isinstance(as_of, str) else as_of
+    known = Keys.load(Path(keys)) if isinstance(keys, str | Path) else keys
+    judged = judge(told, limits, as_of=moment, keys=known).collect()
+    judged = _chosen(judged, selection, events)
+    claimed = claims(events).collect()
+    return Handoffs(
+        handoffs=judged,
+        operations=operations(judged.lazy()).collect(),
+        claims=claimed,
+        cues=cues(claimed),
+        metadata=_metadata(
+            opened, limits_digest=limits.digest, as_of="" if moment is None else moment.isoformat()
+        ),
+    )
+
+
+def resets(
+    data: Data,
+    *,
+    state_keys: StateKeys | str | Path | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> Resets:
+    """Judge every branched run by its six gates, and list resets that nobody wrote a receipt for.
+
+    Returns
+    -------
+    Resets
+        Frames ``branches``, ``state_keys``, ``effects``, ``funnel``, ``families``, ``unreceipted``, ``repeated``,
+        ``comparison`` (branch against parent, where both runs are at hand).
+
+    Raises
+    ------
+    AgentlensError
+        For settings or data that can not be used.
+    """
+    from agentlens.detect import reset_effects, reset_tables
+    from agentlens.detect.inferred import inferred_branches
+    from agentlens.detect.resets import in_lineage
+    from agentlens.detect.resets import resets as judge
+    from agentlens.detect.state_keys import StateKeys as Keys
+    from agentlens.detect.state_keys import state_key_rows, with_required
+    from agentlens.model.branch import BRANCHES
+
+    selection = Selection.parse(since, until, workflow, agent)
+    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    events = opened.events().collect()
+    held = events.lazy() if events.height else None
+    native = pl.LazyFrame(schema=BRANCHES) if opened.branches is None else opened.branches
+    parts = [native.select(BRANCHES.names())]
+    if held is not None:
+        parts.append(inferred_branches(held).select(BRANCHES.names()))
+    branches = pl.concat(parts).collect().lazy()
+    keys = Keys.load(Path(state_keys)) if isinstance(state_keys, str | Path) else state_keys or Keys()
+    judged = judge(branches, events=held, state_keys=keys).collect()
+    standing = in_lineage(branches).collect().lazy()
+    seen = events.lazy()
+    return Resets(
+        branches=judged,
+        state_keys=state_key_rows(with_required(standing, keys), keys).collect(),
+        effects=reset_effects.effect_rows(standing, held).collect(),
+        funnel=reset_tables.funnel(judged.lazy()).collect(),
+        families=reset_tables.families(judged.lazy()).collect(),
+        unreceipted=reset_tables.unreceipted_resets(seen, branches).collect(),
+        repeated=reset_effects.repeated_effects(standing, seen).collect(),
+        comparison=reset_effects.compared(standing, seen, _run_verdicts(events)).collect(),
+        metadata=_metadata(opened),
+    )
+
+
+def _run_verdicts(events: pl.DataFrame) -> pl.LazyFrame | None:
+    if not events.height:
+        return None
+    from agentlens.api import loops
+
+    return loops(events).runs.lazy()
+
+
+def _chosen(judged: pl.DataFrame, selection: Selection, events: pl.LazyFrame) -> pl.DataFrame:
+    if selection.since is not None:
+        judged = judged.filter(pl.col("delegated_at") >= selection.since)
+    if selection.until is not None:
+        judged = judged.filter(pl.col("delegated_at") < selection.until)
+    if selection.agent is not None:
+        either = [
+            (pl.col(name) == selection.agent) | pl.col(name).str.starts_with(f"{selection.agent}#")
+            for name in ("author", "recipient")
+        ]
+        judged = judged.filter(pl.any_horizontal(either))
+    if selection.workflow is not None:
+        runs = events.select("run_id").unique().collect()["run_id"]
+        traces = events.select("trace_id").unique().collect()["trace_id"].drop_nulls()
+        judged = judged.filter(
+            pl.col("run_id").is_in(runs.implode()) | pl.col("trace_id").is_in(traces.implode())
+        )
+    return judged
+
+
+def _metadata(opened: Opened, **more: str) -> dict[str, Any]:
+    return {"agentlens": __version__, **more, **opened.versions()}

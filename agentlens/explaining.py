@@ -1,0 +1,142 @@
+"""Why one event has the signature and fingerprint it has, read again through its source pointer."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from agentlens.errors import InputError
+from agentlens.model.raw import ABSENT, RawEvent
+
+if TYPE_CHECKING:
+    from agentlens.lake import Lake
+    from agentlens.normalise.rows import Normaliser
+
+
+def explain(
+    lake: Lake | str | Path,
+    run: str,
+    seq: int,
+    *,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    root: str | Path | None = None,
+) -> dict[str, Any]:
+    """Say what was dropped, masked and kept for one event, and by which rule.
+
+    Parameters
+    ----------
+    lake, run, seq
+        Which event; ``agent`` names the lane where a run has several with that number.
+    normaliser
+        With the key and tables of the ingest; by default the user's.
+    root
+        Folder that the names of sources are relative to; by default as they were given at ingest.
+
+    Returns
+    -------
+    dict
+        ``event``: the row of the lake; ``same_key``: whether the key is the one of the ingest; ``tool``, ``action``,
+        ``evidence``, ``facts``, ``versions`` as in `agentlens.normalise.explain.explain`.
+
+    Raises
+    ------
+    InputError
+        If there is no such event, several lanes have one, or its source is gone or has changed.
+    """
+    from agentlens.api import make_normaliser
+    from agentlens.lake import Lake as LakeClass
+    from agentlens.normalise.explain import explain as judge
+
+    opened = lake if isinstance(lake, LakeClass) else LakeClass.open(Path(lake))
+    row = _event(opened, run, seq, agent)
+    made = normaliser or make_normaliser()
+    raw = _raw(opened, row, Path(root) if root else None)
+    told = judge(raw, made)
+    return {"event": row, "same_key": made.key.key_id == row["key_id"], **told}
+
+
+def _event(lake: Lake, run: str, seq: int, agent: str | None) -> dict[str, Any]:
+    found = lake.events().filter((pl.col("run_id") == run) & (pl.col("seq") == seq))
+    if agent is not None:
+        found = found.filter(pl.col("agent") == agent)
+    rows = found.collect().to_dicts()
+    if not rows:
+        near = (
+            lake.events()
+            .filter(pl.col("run_id") == run)
+            .select(pl.col("seq").min(), top=pl.col("seq").max())
+            .collect()
+        )
+        low, high = near.row(0)
+        accepted = (
+            f"a seq from {low} to {high}"
+            if low is not None
+            else "a run id of this lake (agentlens sql LAKE 'FROM events')"
+        )
+        raise InputError.at(f"{run} {seq}", "no such event", accepted=accepted)
+    if len(rows) > 1:
+        lanes = ", ".join(repr(row["agent"]) for row in rows)
+        raise InputError.at(f"{run} {seq}", "several lanes have it", accepted=f"--agent with one of {lanes}")
+    return rows[0]
+
+
+def _raw(lake: Lake, row: dict[str, Any], root: Path | None) -> RawEvent:
+    """Read the source again and put together the records of this event, the later non-null value winning."""
+    from agentlens.readers import registry
+    from agentlens.readers.base import Report
+    from agentlens.readers.source import Source
+
+    known = {str(name): str(kind) for name, kind in lake.sources().select("source", "format").iter_rows()}
+    name, place = _pointer(row["source"], known)
+    path = (root / name) if root else Path(name)
+    if not path.exists():
+        raise InputError.at(
+            name, "the source is not there any more", accepted="--root with the folder it lies in"
+        )
+    source = Source(name=name, path=path)
+    found = [
+        event
+        for event in registry.read(source, registry.named(known[name]), Report())
+        if isinstance(event, RawEvent) and event.kind == row["kind"]
+    ]
+    own = next((event for event in found if event.position == place), None)
+    if own is None:
+        raise InputError.at(
+            name, f"no such record at {place[0]}", accepted="the file as it was when it was ingested"
+        )
+    if own.identity is None:
+        return own
+    same = [event for event in found if (event.run_id, event.identity) == (own.run_id, own.identity)]
+    return _merged(same)
+
+
+def _pointer(pointer: str, known: dict[str, str]) -> tuple[str, tuple[int, int]]:
+    """Split ``name:position`` or ``name:position:inner``; the name may hold colons itself."""
+    parts = pointer.rsplit(":", 2)
+    if len(parts) == 3 and parts[0] in known and parts[1].isdigit() and parts[2].isdigit():
+        return parts[0], (int(parts[1]), int(parts[2]))
+    name, _, position = pointer.rpartition(":")
+    if name not in known or not position.isdigit():
+        raise InputError.at(
+            pointer, "the source is not in the manifest", accepted="an event of a source of this lake"
+        )
+    return name, (int(position), 0)
+
+
+def _merged(events: list[RawEvent]) -> RawEvent:
+    merged = events[0]
+    for later in events[1:]:
+        changed = {
+            f.name: value
+            for f in fields(RawEvent)
+            if (value := getattr(later, f.name)) is not None
+            and value is not ABSENT
+            and value is not False
+            and value != ""
+        }
+        merged = replace(merged, **changed)
+    return merged

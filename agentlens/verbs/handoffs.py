@@ -1,0 +1,84 @@
+"""``agentlens handoffs``: accepted, verified, lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agentlens.boundaries import handoffs
+from agentlens.model.handoff import HandoffState
+from agentlens.verbs.console import console, failing, print_json, print_table
+from agentlens.verbs.reading import chosen, normaliser, write_tables
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from agentlens.detect.handoff_limits import HandoffLimits
+    from agentlens.results import Handoffs
+
+_LIMITS = ("ack_limit", "evidence_window", "verification_limit", "wait_limit", "clock_skew")
+_NEED_A_LOOK = ("orphaned", "stuck", "uncertain", "failed_outcome", "rejected")
+
+
+def run(args: Namespace) -> int:
+    """Judge, print or write, and return the exit code."""
+    failing([], args.fail_on, list(HandoffState))
+    result = handoffs(
+        args.data,
+        limits=_limits(args),
+        as_of=args.as_of,
+        keys=args.keys,
+        **chosen(args),
+        normaliser=normaliser(args),
+        format=args.format,
+        sql=args.sql,
+    )
+    if args.out:
+        write_tables(result, args.out)
+    if args.json:
+        print_json(result.tables()[args.table])
+    else:
+        show(result)
+    return failing(result.handoffs["state"].unique().to_list(), args.fail_on, list(HandoffState))
+
+
+def _limits(args: Namespace) -> HandoffLimits:
+    from dataclasses import replace
+
+    from agentlens.detect.handoff_limits import HandoffLimits
+
+    base = HandoffLimits.load(Path(args.profile)) if args.profile else HandoffLimits()
+    given = {f"{name}_s": getattr(args, name) for name in _LIMITS if getattr(args, name) is not None}
+    if "ack_limit_s" in given:
+        given["ack_limits"] = {}  # a limit typed by hand holds for every class
+    return replace(base, **given)
+
+
+def show(result: Handoffs) -> None:
+    """Print states, the handoffs that need a look, and claims against outcomes."""
+    out = console()
+    states = (
+        result.handoffs.group_by("state", "reason", "inferred")
+        .agg(pl.len().alias("handoffs"), pl.col("late_ack").sum().alias("late"))
+        .sort("handoffs", "state", "reason", "inferred", descending=[True, False, False, False])
+    )
+    print_table(
+        out, f"{result.handoffs.height:,} handoffs in {result.operations.height:,} operations", states
+    )
+    look = result.handoffs.filter(pl.col("state").is_in(_NEED_A_LOOK)).select(
+        "handoff_id",
+        "state",
+        pl.coalesce("reason", "disagreement").alias("why"),
+        pl.col("author").alias("from"),
+        pl.col("recipient").alias("to"),
+        (pl.col("ack_latency_us") / 1e6).alias("ack s"),
+    )
+    if look.height:
+        print_table(out, "Handoffs to look at", look, limit=12)
+    if result.cues["claims"].max():
+        shown = result.cues.with_columns(pl.col("precision", "low", "high").round(3))
+        print_table(
+            out, "Claims of success that the outcome contradicts, by cue (95 % exact interval)", shown
+        )
