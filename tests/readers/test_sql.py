@@ -143,7 +143,11 @@ def _intercode(**runs: tuple[list[str], list[str], float]) -> bytes:
                 "environment": "ic_bash",
                 "dataset": "./data/a_fs_1.json",
                 "task_id": 4,
-                "turn_history": {"actions": actions, "observations": seen, "rewards": [0] * len(actions)},
+                "turn_history": {
+                    "actions": actions,
+                    "observations": seen,
+                    "rewards": [0.1, reward][: len(actions)],
+                },
                 "summary": {"max_reward": reward, "turns_taken": len(actions)},
             }
             for key, (actions, seen, reward) in runs.items()
@@ -169,6 +173,8 @@ def test_the_shipped_mapping_of_intercode_files(tmp_path: Path) -> None:
         ("0", "passed"),
         ("7", "failed"),
     ]
+    best = [(event.run_id[-1], event.tool, event.target) for event in found if event.kind == "log"]
+    assert best == [("0", "best_reward", "1"), ("7", "best_reward", "0")]
     assert {(event.model, event.task_group) for event in found} == {("gpt-4", "a_fs_1.json#4")}
 
 

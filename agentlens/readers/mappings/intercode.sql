@@ -1,7 +1,8 @@
 -- InterCode result files: one object a file, keyed by run number.
 --
 -- Each action is a call of the one tool there is, the environment; what it printed is the evidence. The agent
--- never saw the step rewards, so they stay out; the best of them is the verdict of the run.
+-- never saw the step rewards, so no action carries one: the best of them is the verdict of the run, and a log row
+-- of the tool 'best_reward' names, as its target, the step that first reached it.
 WITH document AS (
   SELECT runs FROM read_json(
     getvariable('source'),
@@ -9,7 +10,7 @@ WITH document AS (
     columns = {
       runs: 'MAP(VARCHAR, STRUCT(
         environment VARCHAR, dataset VARCHAR, task_id VARCHAR,
-        turn_history STRUCT(actions VARCHAR[], observations VARCHAR[]),
+        turn_history STRUCT(actions VARCHAR[], observations VARCHAR[], rewards DOUBLE[]),
         summary STRUCT(max_reward DOUBLE)
       ))'
     }
@@ -29,6 +30,7 @@ named AS (
     parse_filename(run.dataset) || '#' || run.task_id AS task_group,
     run.turn_history.actions AS actions,
     run.turn_history.observations AS observations,
+    run.turn_history.rewards AS rewards,
     run.summary.max_reward AS reward
   FROM runs
 ),
@@ -61,3 +63,16 @@ SELECT
   workflow, model, task_group
 FROM named
 WHERE reward IS NOT NULL
+UNION ALL
+SELECT
+  run_id,
+  'log' AS kind,
+  NULL AS seq,
+  'best_reward' AS tool,
+  NULL AS args,
+  NULL AS result,
+  NULL AS outcome,
+  (list_position(rewards, list_max(rewards)) - 1)::VARCHAR AS target,
+  workflow, model, task_group
+FROM named
+WHERE len(rewards) > 0
