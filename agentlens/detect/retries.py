@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from agentlens.detect.codes import NONE, SOURCE
 from agentlens.detect.policies import SLEEPING_TOOLS, Policies, RetryPolicy
 from agentlens.model.event import RETRY_POLICY
 
@@ -29,48 +30,21 @@ def may_retry(policies: Policies) -> pl.Expr:
     return failed if policies.retries else failed & pl.col("retry_policy").is_not_null()
 
 
-def with_retries(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
-    """Add ``retrying`` (Boolean) and ``retry_source`` (``event`` or ``file``) to lanes numbered by `in_lanes`.
+def retrying(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
+    """``retrying`` (Boolean) and ``retry_source`` (code) for lanes numbered by `in_lanes`.
 
     An explicit sleep after attempts is judged as the newest of them.
     """
-    awake = lanes.filter(~is_sleep(policies)).select(
-        "row",
-        "start",
-        "tool",
-        "workflow",
-        "at",
-        "ended_at",
-        "action_signature",
-        "error_class",
-        "attempt",
-        "retry_policy",
-        "normaliser_version",
-        "key_id",
-    )
-    streaks = _streaks(awake).with_columns(
-        _chosen(policies).alias("policy"),
-        pl.when(pl.col("retry_policy").is_not_null())
-        .then(pl.lit("event"))
-        .otherwise(pl.lit("file"))
-        .alias("retry_source"),
-    )
-    judged = streaks.select("row", pl.Series("retrying", _inside_policy(streaks)), "retry_source")
-    awake = awake.select("row").join(judged, on="row", how="left", maintain_order="left")
-    return (
-        lanes.join(
-            awake.with_columns(pl.lit(True).alias("_awake")), on="row", how="left", maintain_order="left"
-        )
-        .with_columns(
-            # a row that is awake and no attempt answers "no" for itself and for the sleeps after it
-            pl.when(pl.col("_awake")).then(pl.col("retrying").fill_null(False)).alias("retrying"),
-        )
-        .with_columns(
-            pl.col("retrying").forward_fill().over("start").fill_null(False),
-            pl.when(pl.col("_awake")).then(pl.col("retry_source").fill_null("")).forward_fill().over("start"),
-        )
-        .drop("_awake")
-    )
+    awake = lanes.select(~is_sleep(policies)).to_series()
+    streaks = _streaks(lanes.filter(awake)).with_columns(_chosen(policies).alias("policy"))
+    inside = np.zeros(lanes.height, dtype=bool)
+    inside[streaks["row"].to_numpy()] = _inside_policy(streaks)
+    row = lanes["row"].to_numpy()
+    newest = np.maximum.accumulate(np.where(awake.to_numpy(), row, -1))
+    found = (newest >= lanes["start"].to_numpy()) & inside[newest.clip(0)]
+    carried = lanes["retry_policy"].is_not_null().to_numpy()[newest.clip(0)]
+    source = np.where(found, np.where(carried, SOURCE["event"], SOURCE["file"]), NONE)
+    return pl.DataFrame({"retrying": found, "retry_source": source.astype(np.uint8)})
 
 
 def _streaks(awake: pl.DataFrame) -> pl.DataFrame:
@@ -135,10 +109,7 @@ def _inside_policy(streaks: pl.DataFrame) -> _Bool:
     for i in np.flatnonzero((changed >= first) & (place > first)).tolist():
         # the policy changed on the way: the whole streak is judged by the newest one
         streak = streaks[int(first[i]) : i + 1]
-        inside[i] = _keeps(
-            streak,
-            pl.repeat(None, 0, dtype=RETRY_POLICY, eager=True).extend_constant(policy[i], streak.height),
-        ).all()
+        inside[i] = _keeps(streak, policy[i : i + 1].gather([0] * streak.height)).all()
     return inside
 
 

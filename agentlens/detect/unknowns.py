@@ -115,7 +115,10 @@ def _action_cut(signature: _Symbols, tool: _Int, order: _Order, start: _Int, p: 
 
 def _codes(lanes: pl.DataFrame, *names: str) -> _Int:
     """Dense integer codes of the values of one or several columns taken together; null is a value."""
-    key = pl.col(names[0]) if len(names) == 1 else pl.struct(names)
-    numbered = lanes.select(key.alias("key")).with_columns(pl.int_range(pl.len()).alias("place"))
-    firsts = numbered.select(pl.col("place").min().over("key"))
-    return firsts.to_series().to_numpy().astype(np.int64)
+    code = np.zeros(lanes.height, dtype=np.int64)
+    for name in names:
+        column = lanes[name]
+        if column.n_unique() > 1:
+            one = column.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy() + 1
+            code = np.unique(code * (int(one.max()) + 1) + one, return_inverse=True)[1] if code.any() else one
+    return code
