@@ -10,6 +10,7 @@ import pytest
 
 from tests.oracle import cycles, rules
 from tests.oracle.episodes import episodes, is_rotation
+from tests.oracle.exemptions import Declared, File, Waiting
 from tests.oracle.lanes import Event, Lease, Policy
 from tests.oracle.verdicts import findings, run_verdict
 
@@ -53,7 +54,7 @@ def test_three_values_are_all_none_or_some_completions(mode):
     random = Random(f"completions {mode}")
     rule = rules.laps((3, 2, 2), evidence=mode)
     seen = set()
-    for _ in range(250):
+    for _ in range(120):
         n = random.randint(4, 9)
         signatures, fingerprints = (random.choices("ab", k=n) for _ in range(2))
         for where in (signatures, fingerprints):
@@ -274,6 +275,43 @@ def test_another_loop_starts_a_new_episode_and_a_rotation_does_not():
     lane = lane_of("abababxbababacccc")
     found = episodes(lane, lane, findings(lane, rule), rule)
     assert [(e.onset_seq, e.alert_seq, e.closed_by) for e in found] == [(0, 5, "other_loop"), (13, 16, None)]
+
+
+def test_a_policies_file_speaks_where_the_event_does_not():
+    """The file's policy for the tool goes before the one for all; an event's own goes before both."""
+    bare = [replace(e, policy=None) for e in _attempts([2.0, 2.0], Policy())]
+    strict, easy = Policy(interval_s=5.0, max_attempts=9), Policy(interval_s=1.0, max_attempts=9)
+    file = File(retries=(Declared(policy=strict), Declared(policy=easy, tool="t")))
+    assert [f.policy_source for f in findings(bare, rules.laps(), file)] == [None, "file", "file"]
+    other = [replace(e, tool="u") for e in bare]
+    assert [f.verdict for f in findings(other, rules.laps(), file)] == ["working"] * 3
+    own = [replace(e, policy=easy) for e in other]
+    assert [f.policy_source for f in findings(own, rules.laps(), file)] == [None, "event", "event"]
+
+
+def test_a_waiting_tool_of_the_file_waits_from_its_first_event_on():
+    """Polls are waiting until the longest wait has passed, and no later poll starts it anew."""
+    file = File(waits=(Waiting(tool="t", owner="ops", longest_wait_s=12.0),))
+    found = findings(lane_of("aaaaa"), rules.laps(), file)
+    assert [f.verdict for f in found] == ["waiting"] * 3 + ["stuck_loop"] * 2
+    assert [f.reason for f in found[3:]] == ["lease_expired"] * 2
+    unknown = [replace(e, at=None if e.seq == 0 else e.at) for e in lane_of("aaa")]
+    assert {f.reason for f in findings(unknown, rules.laps(), file)} == {"lease_no_time"}
+
+
+def test_the_rule_of_the_event_judges_it_on_the_whole_lane():
+    """A stricter rule for one tool changes only what is said of that tool's events."""
+    book = rules.Book(default=rules.laps(), overrides=(rules.Override(rule=rules.same_call(2), tool="poll"),))
+    lane = [replace(e, tool="poll" if e.seq == 1 else "t") for e in lane_of("aaaa")]
+    assert [f.verdict for f in findings(lane, book)] == ["working", "stuck_loop", "working", "stuck_loop"]
+
+
+def test_results_are_ignored_but_human_turns_are_not():
+    """Baselines that ignore results still begin again after a human turn."""
+    lane = lane_of("aaaaaa", "efghij")
+    assert verdicts_of(lane, rules.same_call(4))[3:] == ["stuck_loop"] * 3
+    lane[3] = replace(lane[3], external_input=True)
+    assert verdicts_of(lane, rules.same_call(4))[3:] == ["working"] * 3
 
 
 def test_worst_lane_decides_a_run():

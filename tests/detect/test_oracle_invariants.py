@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentlens.detect import rules as engine_rules
 from agentlens.model.event import EVENTS
 from agentlens.model.verdict import VERDICTS
-from tests.oracle import generate
+from tests.oracle import generate, sides
 from tests.oracle.frames import frame
 from tests.oracle.lanes import actions
 
@@ -22,17 +21,18 @@ if TYPE_CHECKING:
     from tests.oracle.lanes import Event
 
 loops = pytest.importorskip("agentlens.detect.loops").loops
+episodes = pytest.importorskip("agentlens.detect.episodes").episodes
 
 SEEDS = st.integers(0, 10**9)
 FEW = settings(max_examples=15, deadline=None)
 
 
-def _rule(seed: int):
-    return generate.setting(Random(f"invariant {seed}")).build(engine_rules)
+def _book(seed: int):
+    return sides.engine_book(generate.book(Random(f"invariant {seed}")))
 
 
 def _judged(frame_: pl.DataFrame, seed: int) -> pl.DataFrame:
-    return loops(frame_.lazy(), _rule(seed)).collect()
+    return loops(frame_.lazy(), _book(seed), sides.engine_policies(generate.file(seed))).collect()
 
 
 def _rows(events: list[Event], seed: int) -> list[tuple]:
@@ -73,6 +73,21 @@ def test_the_verdict_of_a_prefix_is_the_verdict_of_the_whole(seed):
     cuts = [replace(e, run_id=f"{end:03d}") for end in ends for e in lane if e.seq <= end]
     last = _judged(frame(cuts), seed).group_by("run_id", maintain_order=True).last().drop("run_id").rows()
     assert last == whole
+
+
+@FEW
+@given(SEEDS)
+def test_what_comes_later_never_moves_an_alert(seed):
+    """The alerts of a lane cut short are those of the whole lane up to the cut, with the same onsets."""
+
+    def alerts(events: list[Event]) -> list[tuple[int, int, int]]:
+        told = episodes(frame(events).lazy(), _judged(frame(events), seed).lazy(), _book(seed)).collect()
+        return told.select("onset_seq", "alert_seq", "period").rows()
+
+    lane = generate.lane(seed)
+    whole = alerts(lane)
+    for cut in sorted({alert for _, alert, _ in whole} | {lane[len(lane) // 2].seq}):
+        assert alerts([e for e in lane if e.seq <= cut]) == [row for row in whole if row[1] <= cut]
 
 
 @FEW

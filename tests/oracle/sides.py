@@ -55,7 +55,8 @@ def literal(events: list[Event], drawn: generate.Drawn, file: File) -> dict[str,
     return said
 
 
-def _policies(file: File) -> Any:
+def engine_policies(file: File) -> Any:
+    """Build the engine's policies of a drawing."""
     module = pytest.importorskip("agentlens.detect.policies")
     names = [{**asdict(d.policy), "tool": d.tool, "workflow": d.workflow} for d in file.retries]
     retries = [
@@ -83,7 +84,7 @@ def engine(events: list[Event], drawn: generate.Drawn, file: File) -> dict[str, 
     episodes = pytest.importorskip("agentlens.detect.episodes").episodes
     runs = pytest.importorskip("agentlens.detect.runs").runs
     book, lazy = engine_book(drawn), frame(events).lazy()
-    verdicts = loops(lazy, book, _policies(file)).collect()
+    verdicts = loops(lazy, book, engine_policies(file)).collect()
     told = episodes(lazy, verdicts.lazy(), book).collect()
     said: dict[str, dict] = {"events": {}, "episodes": {}, "runs": {}}
     for row in verdicts.to_dicts():
