@@ -242,9 +242,8 @@ def _wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
     for prefix, valued in _ELSEWHERE.items():
         if words[: len(prefix)] == prefix:
             at = _skip_options(words, len(prefix), valued) + 1
-            if at < len(words) and words[at] == "--":
-                at += 1
-            rest = words[at:]
+            # `kubectl exec pod -c main -- ls`: everything after the dashes runs there
+            rest = words[words.index("--") + 1 :] if "--" in words else words[at:]
             if not rest:
                 return None
             return rest if len(rest) > 1 else ("sh", "-c", rest[0])

@@ -28,7 +28,31 @@ _SQL_CLIENTS: Final[dict[str, frozenset[str]]] = {
     "clickhouse-client": frozenset({"-q", "--query"}),
 }
 _SQL_OPERAND: Final = frozenset({"sqlite3", "duckdb"})
+# programs with subcommands: their own options that take a value and stand before the subcommand
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
+_KUBE_VALUED: Final = frozenset(
+    {"-n", "--namespace", "--context", "--kubeconfig", "--cluster", "--user", "-s", "--server"}
+)
+_VALUED: Final[dict[str, frozenset[str]]] = {
+    "git": _GIT_VALUED,
+    "kubectl": _KUBE_VALUED,
+    "oc": _KUBE_VALUED,
+    "helm": frozenset({"-n", "--namespace", "--kube-context", "--kubeconfig"}),
+    "docker": frozenset({"-H", "--host", "-c", "--context", "--config", "-l"}),
+    "podman": frozenset({"-c", "--connection", "--url"}),
+    "gh": frozenset({"-R", "--repo"}),
+    "aws": frozenset({"--profile", "--region", "--endpoint-url", "--output"}),
+    "gcloud": frozenset({"--project", "--account"}),
+    "terraform": frozenset(),
+    "tofu": frozenset(),
+    "npm": frozenset({"--prefix", "-w", "--workspace"}),
+    "pnpm": frozenset({"-C", "--dir", "--filter", "-F"}),
+    "yarn": frozenset({"--cwd"}),
+    "cargo": frozenset({"--manifest-path", "--config"}),
+    "go": frozenset({"-C"}),
+    "make": frozenset({"-C", "-f", "-j", "--directory", "--file"}),
+}
+_PYTHON: Final = re.compile(r"python(?:[23](?:\.\d+)?)?|pypy3?")
 # names that a git operand would hardly have if it were a branch; a wrong "path" would report a reset that was none
 _FILE_NAME: Final = re.compile(
     r"""(?x)(?:^|/)(?:Makefile|Dockerfile|README|LICENSE|Cargo\.lock|[^/]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|cjs|json|toml
@@ -127,8 +151,8 @@ class _Judged:
 
     def __init__(self, command: Command, tables: Tables) -> None:
         self.tables = tables
-        self.git = _git_words(command.words) if command.name == "git" else ()
-        self.command = Command(("git", *self.git), command.writes) if self.git else command
+        self.command = Command(_subcommand_first(command.words), command.writes)
+        self.git = self.command.words[1:] if command.name == "git" else ()
         self.operands = self.command.operands
         in_place = command.name in ("sed", "perl") and self.command.has("i", "--in-place")
         script = _sql_of(command)
@@ -147,15 +171,22 @@ class _Judged:
         )
         plain_filter = command.name in ("sed", "awk", "gawk", "find", "curl", "xargs")
         self.reads = not self.changes and (
-            of_script is False or plain_filter or not command.words or self.listed("read")
+            of_script is False
+            or plain_filter
+            or not command.words
+            or self._dry()
+            or self.listed("read")
+            or self.listed("check")
         )
 
     def listed(self, fact: str) -> bool:
         """Whether a line of the table's word list begins this command."""
+        lines = self.tables.commands.get(fact, {})
         words = self.command.words
-        if not words:
-            return False
-        return _begins(self.tables.commands.get(fact, {}).get(words[0], ()), words[1:], self.operands)
+        if words and _begins(lines.get(words[0], ()), words[1:], self.operands):
+            return True
+        script = _python_words(words)
+        return bool(script) and _begins(lines.get(script[0], ()), script[1:], Command(script).operands)
 
     def leaves(self) -> bool:
         """Whether the effect leaves the machine."""
@@ -205,12 +236,29 @@ def _begins(lines: Iterable[tuple[str, ...]], words: tuple[str, ...], operands: 
     return any(line in (words[: len(line)], operands[: len(line)]) for line in lines)
 
 
-def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words after ``git`` from the subcommand on, without git's own options."""
+def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of the module or script that ``python [options] -m NAME`` or ``python [options] FILE`` runs."""
+    if not words or not _PYTHON.fullmatch(words[0]):
+        return ()
+    for at, word in enumerate(words[1:], start=1):
+        if word == "-m":
+            return words[at + 1 :]
+        if word == "-c":
+            return ()
+        if not word.startswith("-") and words[at - 1] not in ("-X", "-W"):
+            return (word.rsplit("/", 1)[-1], *words[at + 1 :])
+    return ()
+
+
+def _subcommand_first(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words with the subcommand right after the program: ``git -C x status`` is ``git status``."""
+    valued = _VALUED.get(words[0]) if words else None
+    if valued is None:
+        return words
     at = 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _GIT_VALUED else 1
-    return words[at:]
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] in valued else 1
+    return (words[0], *words[at:])
 
 
 def _git_reset(command: Command, operands: tuple[str, ...]) -> str | None:

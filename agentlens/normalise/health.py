@@ -17,7 +17,7 @@ REASONS: Final = {
     "signatures_missing": "arguments are not exported: repetition cannot be seen",
     "signatures_never_repeat": "no two calls are equal: an argument is probably volatile (add it to the tables)",
     "fingerprints_missing": "results are not exported or redacted: verdicts will be uncertain",
-    "evidence_always_changes": "equal calls never see equal results: the result probably holds a clock or an id (add a mask)",
+    "evidence_always_changes": "equal calls never see equal results: they probably hold a clock or an id (add a mask)",
     "evidence_never_changes": "different calls always see the same result: it does not show progress",
     "errors_without_policy": "calls fail and no retry policy is declared: retries cannot be told from loops",
     "waits_without_lease": "waiting is seen and no owner or deadline is declared: it cannot be honoured",

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentlens.model.raw import ABSENT
-from agentlens.normalise.canonical import Canon, TooDeep, decode, dumps, plain_text
+from agentlens.normalise.canonical import Canon, decode, dumps, plain_text
 
 if TYPE_CHECKING:
     from agentlens.normalise.tables import Tables, Tool
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _ANSI: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
 )
-_OVERWRITTEN: Final = re.compile(r"[^\n\r]*\r+(?=[^\n\r])")
 _OPENS: Final = ("{", "[", '"')
 _STUB_MAX: Final = 400
 _END: Final = 200
@@ -41,7 +40,7 @@ def clean_text(text: str, tool: Tool, masked: list[str] | None = None) -> str:
         text = _ANSI.sub("", text)
     text = plain_text(text)
     if "\r" in text:
-        text = _OVERWRITTEN.sub("", text).replace("\r", "")
+        text = "\n".join([_last_written(line) if "\r" in line else line for line in text.split("\n")])
     for mask in tool.masks:
         for mark in mask.contains:
             if mark in text:
@@ -51,6 +50,11 @@ def clean_text(text: str, tool: Tool, masked: list[str] | None = None) -> str:
                 text = shorter
                 break
     return text.strip()
+
+
+def _last_written(line: str) -> str:
+    line = line.rstrip("\r")
+    return line[line.rfind("\r") + 1 :]
 
 
 def evidence(tool: Tool, result: Any, tables: Tables, *, explain: bool = False) -> Evidence:
@@ -76,12 +80,12 @@ def evidence(tool: Tool, result: Any, tables: Tables, *, explain: bool = False) 
     canon = Canon(tool.drop_results, leaf=lambda leaf: clean_text(leaf, tool, masked), refill=False)
     try:
         value = canon.value(result)
-    except (TooDeep, RecursionError):
+        stub = _stub_within(value, tables)
+        if stub:
+            return Evidence(None, f"stub: {stub}")
+        text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
+    except (ValueError, RecursionError):  # too deep, or an integer of thousands of digits
         return Evidence(None, "nested too deeply")
-    stub = _stub_within(value, tables)
-    if stub:
-        return Evidence(None, f"stub: {stub}")
-    text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
     return Evidence(text, dropped=tuple(canon.dropped), masked=tuple(masked or ()))
 
 

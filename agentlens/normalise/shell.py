@@ -15,7 +15,7 @@ _HEREDOC: Final = re.compile(r"[0-9]*<<-?(?!<)")
 _OP: Final = re.compile(
     r"[0-9]*(?:<<<|>>|>&|<&|>\||<>|>(?!\()|<(?!\())|[<>]\(|&>>|&>|\|\||&&|\|&|;;&|;;|;&|[|;&()]"
 )
-_SIMPLE: Final = re.compile(r"[\w@%+=:,./*?~^-]+(?=[\s|&;()<>]|\Z)")
+_SIMPLE: Final = re.compile(r"[\w@%+=:,./*?~^-]++(?=[\s|&;()<>]|\Z)")
 _PLAIN: Final = re.compile(r"[^\s|&;()<>\"'\\`$]+")
 _NEEDS_MARK: Final = re.compile(r"([^\w@%+=:,./-])")
 _DQ_PLAIN: Final = re.compile(r"[^\"\\`$]+")
@@ -71,8 +71,8 @@ def canonical(text: str) -> str:
 
 
 def words_of(line: Line, text: str) -> str:
-    """Return the canonical text of a parsed command line."""
-    if line.heredocs:
+    """Return the canonical text of a parsed command line; the text where nothing of it would remain (a comment)."""
+    if line.heredocs or not line.tokens:
         return text.strip()
     return " ".join([token.text for token in line.tokens])
 
@@ -208,7 +208,9 @@ class _Scanner:
         return Token("".join(canon) or "''", "".join(plain), inner=tuple(inner))
 
     def quoted(self, value: str, canon: list[str], plain: list[str]) -> None:
-        canon.append(_NEEDS_MARK.sub(r"\\\1", value))
+        marked = _NEEDS_MARK.sub(r"\\\1", value)
+        # a backslash before a line end would continue the line instead of keeping it
+        canon.append(marked.replace("\\\n", "'\n'") if "\n" in marked else marked)
         plain.append(value)
         self.pos += 1
 
@@ -264,6 +266,8 @@ class _Scanner:
                 inner.append(text[start + 2 : self.pos - 1])
         elif found := _VARIABLE.match(text, start):
             self.pos = found.end()
+        elif text.startswith("${", start):
+            raise Unparseable("${ is never closed")
         else:
             self.pos = start + 1
         return text[start : self.pos]

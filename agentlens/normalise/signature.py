@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentlens.model.raw import ABSENT
 from agentlens.normalise import facts, shell, sql
-from agentlens.normalise.canonical import Canon, TooDeep, decode, dumps
+from agentlens.normalise.canonical import Canon, decode, dumps
 from agentlens.normalise.commands import Command, from_words, of_line
 
 if TYPE_CHECKING:
@@ -64,14 +64,15 @@ def action(tool: Tool, arguments: Any, scope: Any, tables: Tables) -> Action:
         else:
             value = canon.value(arguments)
         scoped = b"" if scope is None else b"\x00" + dumps(Canon({}).value(scope))
-    except (TooDeep, RecursionError):
+        name = ""
+        if tool.command:
+            value, found, name = _with_command(tool, value, tables)
+        else:
+            found = facts.of_tool(tool)
+        material = tool.prefix + dumps(value) + scoped
+    except (ValueError, RecursionError):  # too deep, or an integer of thousands of digits
         return Action(None, facts.of_tool(tool))
-    name = ""
-    if tool.command:
-        value, found, name = _with_command(tool, value, tables)
-    else:
-        found = facts.of_tool(tool)
-    return Action(tool.prefix + dumps(value) + scoped, found, value, tuple(canon.dropped), name)
+    return Action(material, found, value, tuple(canon.dropped), name)
 
 
 def _is_vector(value: Any) -> bool:

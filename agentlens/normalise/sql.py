@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# what is never closed runs to the end and nothing is tried twice: hostile text takes linear time
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+)
     |(?P<comment>--[^\n]*|/\*(?!\+).*?(?:\*/|\Z))
-    |(?P<quoted>'(?:[^'\\]|\\.|'')*(?:'|\Z)|"(?:[^"\\]|\\.|"")*(?:"|\Z)|`[^`]*(?:`|\Z)|\[[^\]\n]*\])
+    |(?P<quoted>'(?:[^'\\]|\\.|''|\\\Z)*+(?:'|\Z)|"(?:[^"\\]|\\.|""|\\\Z)*+(?:"|\Z)|`[^`]*+(?:`|\Z)|\[[^\[\]\n]{0,128}\])
     |(?P<word>[^\W\d]\w*)
     |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
     |(?P<operator><=>|<>|!=|>=|<=|\|\||::|:=|->>|->)
@@ -49,7 +50,7 @@ def canonical(text: str) -> str:
     >>> canonical("SELECT 'A  B'") == canonical("SELECT 'A B'")
     False
     """
-    return " ; ".join(" ".join(statement) for statement in statements(text))
+    return " ; ".join(" ".join(statement) for statement in statements(text)) or text.strip()
 
 
 def statements(text: str) -> list[list[str]]:
