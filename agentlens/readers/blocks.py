@@ -6,6 +6,7 @@ A result names only its call, never the message that asked; so the calls of a so
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,6 +83,7 @@ class _Call:
     target: str | None
     message: str
     spot: Spot
+    answers: int  # results its lane had seen when it was asked
     answered: bool = False
 
 
@@ -90,9 +92,9 @@ class Calls:
     """The tool calls of one source, by call id, so that each result finds the message that asked for it.
 
     A call id may be used again (``functions.Bash:3`` in every session of some models), so an action is
-    known by message id and call id. Where a message repeats a call id before any result came, the earlier
-    message was a draft that was thrown away and asked for again: its call never ran and becomes a ``log``
-    event instead of an action.
+    known by message id and call id. Where a message repeats a call id before any result came to its lane, the
+    earlier message was a draft that was thrown away and asked for again: its call never ran and becomes a
+    ``log`` event instead of an action.
     """
 
     seen: dict[str, _Call] = field(default_factory=dict)
@@ -101,6 +103,8 @@ class Calls:
         default_factory=dict
     )  # call id of a handoff -> name of the agent it starts
     prompts: dict[str, str] = field(default_factory=dict)  # prompt of a handoff -> its call id
+    answers: Counter[Lane] = field(default_factory=Counter)
+    drafts: set[str] = field(default_factory=set)  # messages that were thrown away
 
     def ask(self, block: dict[str, Any], message: str, spot: Spot, order: int) -> Iterator[RawEvent]:
         """Yield the event of a ``tool_use`` block, and the correction of the draft it replaces."""
@@ -108,7 +112,8 @@ class Calls:
         args = block.get("input", ABSENT)
         kind, target = kind_of(name, args)
         before = self.seen.get(call_id) if call_id else None
-        if before is not None and not before.answered and before.message != message:
+        answers = self.answers[spot.lane]
+        if before is not None and before.message != message and self._is_draft(before, answers):
             yield before.spot.event(
                 0,
                 "log",
@@ -118,7 +123,7 @@ class Calls:
                 identity=identity(before.message, call_id),
             )
         if call_id:
-            self.seen[call_id] = _Call(name, kind, target, message, spot)
+            self.seen[call_id] = _Call(name, kind, target, message, spot, answers)
             if kind == "handoff":
                 self._remember(call_id, target, args)
         yield spot.event(
@@ -145,6 +150,7 @@ class Calls:
             self.early.setdefault(call_id, []).append((block, spot, order))
             return
         call.answered = True
+        self.answers[call.spot.lane] += 1
         result = result_of(block.get("content", ABSENT))
         text = result if isinstance(result, str) else ""
         failed = block.get("is_error") is True
@@ -193,6 +199,13 @@ class Calls:
             for block, spot, order in waiting:
                 error = error_class("") if block.get("is_error") is True else None
                 yield spot.event(order, "log", tool="tool_result", call_id=call_id or None, error_class=error)
+
+    def _is_draft(self, call: _Call, answers: int) -> bool:
+        """Say whether a call that is asked for again never ran; its message is then a draft as a whole."""
+        if call.answered or (call.answers != answers and call.message not in self.drafts):
+            return False
+        self.drafts.add(call.message)
+        return True
 
     def _remember(self, call_id: str, agent: str | None, args: Any) -> None:
         self.agents[call_id] = agent or DEFAULT_AGENT

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import (
-    DEFAULT_AGENT,
     Calls,
     Lane,
     Spot,
@@ -20,6 +19,7 @@ from agentlens.readers.blocks import (
 )
 from agentlens.readers.claude_code import api_error_class, is_turn
 from agentlens.readers.decode import loads
+from agentlens.readers.sidechains import UNNAMED
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Stream:
         parent = text_of(value.get("parent_tool_use_id"))
         if not parent:
             return Lane(run_id=self.session)
-        agent = self.calls.agents.get(parent, DEFAULT_AGENT)
+        agent = self.calls.agents.get(parent, UNNAMED)
         return Lane(run_id=self.session, agent=agent, instance=parent, parent_agent="")
 
     def _first_of_child(self, spot: Spot) -> Iterator[RawEvent]:

@@ -68,6 +68,19 @@ def test_a_call_asked_for_again_before_any_result_was_a_draft() -> None:
     assert "result" not in draft
 
 
+def test_a_call_id_used_again_after_other_results_was_no_draft() -> None:
+    """The lane went on in between: the first call was made, its result is not known."""
+    events = stream(
+        said_in_stream("m1", asked("c1", command="lost")),
+        said_in_stream("m2", asked("c2", command="x")),
+        answered_in_stream(came("c2", "X")),
+        said_in_stream("m3", asked("c1", command="again")),
+        answered_in_stream(came("c1", "ok")),
+    )
+    told = [(event["args"]["command"], event["open"]) for event in of_kind(events, "tool")]
+    assert told == [("lost", True), ("x", False), ("again", False)]
+
+
 def test_a_call_without_a_result_stays_open() -> None:
     """Nothing came back: neither success nor failure."""
     (event,) = of_kind(stream(said_in_stream("m1", asked("c1"))), "tool")
