@@ -73,12 +73,11 @@ class Here:
 
 
 class Processes:
-    """Performs tasks in ``count`` child processes, which start while the caller still plans."""
+    """Performs tasks in ``count`` processes: this one and children, which start while the caller still plans."""
 
     def __init__(self, count: int, normaliser: Normaliser) -> None:
-        self._children = [_start() for _ in range(count)]
-        for child in self._children:
-            send(cast("IO[bytes]", child.stdin), normaliser)
+        self._normaliser = normaliser
+        self._children = [_start() for _ in range(count - 1)]
 
     def __enter__(self) -> Self:
         return self
@@ -101,38 +100,58 @@ class Processes:
         LakeError
             A process ended early, for instance because memory ran out.
         """
-        waiting = iter(tasks)
-        gate = threading.Lock()
+        waiting = _Shared(tasks)
         done: queue.Queue[TaskRead | BaseException | None] = queue.Queue()
+        for child in self._children:
+            given = (child, self._normaliser, waiting, done)
+            threading.Thread(target=_feed, args=given, daemon=True).start()
+        running = len(self._children)
+        own: Task | None = waiting.take()
+        while running or own is not None:
+            if own is not None:
+                yield perform(own, self._normaliser)
+                own = waiting.take()
+            while running and (own is None or not done.empty()):
+                result = done.get()
+                if result is None:
+                    running -= 1
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    yield result
 
-        def feed(child: subprocess.Popen[bytes]) -> None:
-            try:
-                while True:
-                    with gate:
-                        task = next(waiting, None)
-                    if task is None:
-                        return
-                    send(cast("IO[bytes]", child.stdin), task)
-                    done.put(receive(cast("IO[bytes]", child.stdout)))
-            except (EOFError, OSError):
-                done.put(_ended_early(child))
-            except BaseException as error:  # noqa: BLE001 - raised again where the results are taken
-                done.put(error)
-            finally:
-                done.put(None)
 
-        threads = [threading.Thread(target=feed, args=(child,), daemon=True) for child in self._children]
-        for thread in threads:
-            thread.start()
-        running = len(threads)
-        while running:
-            result = done.get()
-            if result is None:
-                running -= 1
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                yield result
+class _Shared:
+    """Tasks that several threads take from."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = iter(tasks)
+        self._gate = threading.Lock()
+
+    def take(self) -> Task | None:
+        """Return the next task, None when there are no more."""
+        with self._gate:
+            return next(self._tasks, None)
+
+
+def _feed(
+    child: subprocess.Popen[bytes],
+    normaliser: Normaliser,
+    waiting: _Shared,
+    done: queue.Queue[TaskRead | BaseException | None],
+) -> None:
+    """Give one child tasks until there are none; what it finds, or what went wrong, goes into ``done``."""
+    try:
+        send(cast("IO[bytes]", child.stdin), normaliser)
+        while (task := waiting.take()) is not None:
+            send(cast("IO[bytes]", child.stdin), task)
+            done.put(receive(cast("IO[bytes]", child.stdout)))
+    except (EOFError, OSError):
+        done.put(_ended_early(child))
+    except BaseException as error:  # noqa: BLE001 - raised again where the results are taken
+        done.put(error)
+    finally:
+        done.put(None)
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from agentlens.model.event import ACTIONS
@@ -49,6 +48,8 @@ def inherit_agents(records: pl.DataFrame) -> pl.DataFrame:
 
 def _nearest_named(spans: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """Climb from every span at once: each round looks twice as far up as the one before."""
+    import numpy as np  # processes that only read never come here, and start sooner without it
+
     parents = spans.join(
         nodes.rename({"node": "above"}),
         left_on=["run_id", "parent_span_id"],

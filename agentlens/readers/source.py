@@ -34,6 +34,7 @@ LINE_LIMIT = 512 << 20
 """Longest line that is read, in bytes; a longer one is set aside with its line number."""
 DOCUMENT_LIMIT = 2 << 30
 _BLOCK = 1 << 20
+_DIGEST_BLOCK = 8 << 20  # large, so that a thread that digests seldom waits for the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,18 +187,21 @@ class Source:
             raise unreadable(self.name, error) from error
 
     def digest(self) -> str:
-        """Return the BLAKE2b digest of the stored bytes, 32 hex characters."""
-        sink = hashlib.blake2b(digest_size=16)
+        """Return the first half of the SHA-256 of the stored bytes, 32 hex characters.
+
+        Processors have instructions for it: it is more than twice as fast as BLAKE2b here.
+        """
+        sink = hashlib.sha256()
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self.start)
                 left = self.size()
-                while left > 0 and (block := stream.read(min(_BLOCK, left))):
+                while left > 0 and (block := stream.read(min(_DIGEST_BLOCK, left))):
                     sink.update(block)
                     left -= len(block)
         except OSError as error:
             raise unreadable(self.name, error) from error
-        return sink.hexdigest()
+        return sink.hexdigest()[:32]
 
     def split(self, size: int) -> list[Source]:
         """Cut a plain file of lines into ranges of whole lines, about ``size`` bytes each.

@@ -133,7 +133,7 @@ def test_no_lake_is_said(tmp_path):
 def test_reading_process_that_dies_is_one_clear_error(tmp_path):
     """A child that is killed (out of memory) ends the ingest with a message and no change."""
     source = write(tmp_path / "a.ndjson", *run_of("r"))
-    with Processes(1, NORMALISER) as processes:
+    with Processes(2, NORMALISER) as processes:
         processes._children[0].kill()
         with pytest.raises(LakeError, match="ended early"):
             list(processes.run([Task(number=0, pieces=(), folder=source.parent)]))
