@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
@@ -11,7 +12,7 @@ from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agentlens.readers.source import Head, Source
 
@@ -42,6 +43,10 @@ _CAMEL: Final = {
     "time_unix_nano": "timeUnixNano",
     "event_name": "eventName",
 }
+_KEY_AND_VALUE: Final = itemgetter("key", "value")
+_CODES: Final = frozenset({int, str})
+_NO_TRACE: Final = "0" * 32
+_NO_SPAN: Final = "0" * 16
 _NOTES: Final = frozenset({"exception", "gen_ai.evaluation.result"})
 _STEP: Final = 8
 """Events of one span take places from here to the next: itself, a turn, and what was noted on it."""
@@ -143,25 +148,40 @@ class _Line:
         if "traceId" not in raw:
             raw = {_CAMEL.get(key, key): value for key, value in raw.items()}
         get = raw.get
-        trace_id = hex_id(get("traceId"), 16)
+        trace: Any = get("traceId")
+        own: Any = get("spanId")
+        above: Any = get("parentSpanId")
+        start: Any = get("startTimeUnixNano")
+        end: Any = get("endTimeUnixNano")
+        status, name, notes, links = get("status"), get("name"), get("events"), get("links")
+        # the usual spelling of ids and times is taken at once, any other by the functions that know them all
+        trace_id = (
+            trace.lower()
+            if trace.__class__ is str and len(trace) == 32 and trace != _NO_TRACE
+            else hex_id(trace, 16)
+        )
         if trace_id is None:
             self.fault("a span without a readable traceId")
             return []
-        above, start, end = get("parentSpanId"), get("startTimeUnixNano"), get("endTimeUnixNano")
-        status, name, notes, links = get("status"), get("name"), get("events"), get("links")
-        code, message = (
-            (status.get("code"), status.get("message")) if isinstance(status, dict) else (None, None)
-        )
+        code = message = None
+        if status.__class__ is dict:
+            code, message = status.get("code"), status.get("message")
         span = Span(
             trace_id,
-            hex_id(get("spanId"), 8),
-            hex_id(above, 8) if above else None,
-            name if isinstance(name, str) else "",
-            micros(start, self.report) if start else None,
-            micros(end, self.report) if end else None,
+            own.lower() if own.__class__ is str and len(own) == 16 and own != _NO_SPAN else hex_id(own, 8),
+            above.lower()
+            if above.__class__ is str and len(above) == 16 and above != _NO_SPAN
+            else hex_id(above, 8),
+            name if name.__class__ is str else "",
+            int(start) // 1000
+            if start.__class__ is str and len(start) == 19 and start.isdecimal()
+            else micros(start, self.report),
+            int(end) // 1000
+            if end.__class__ is str and len(end) == 19 and end.isdecimal()
+            else micros(end, self.report),
             facts(get("attributes")),
-            _STATUS.get(code, "") if isinstance(code, (int, str)) else "",
-            message if isinstance(message, str) else "",
+            _STATUS.get(code, "") if code.__class__ in _CODES else "",
+            message if message.__class__ is str else "",
             list(self.notes(notes)) if notes else [],
             _linked(links, trace_id) if links else None,
             *shared,
@@ -210,26 +230,26 @@ class _Line:
 
 def facts(attributes: Any) -> dict[str, Any]:
     """Pick the facts out of a list of OTLP attributes in one pass, decoding only the values that are wanted."""
+    if attributes.__class__ is not list:
+        return {}
+    try:
+        return _facts(map(_KEY_AND_VALUE, attributes))
+    except (TypeError, KeyError):  # an attribute of the wrong type costs only itself
+        return _facts(_unions(attributes))
+
+
+def _facts(unions: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if not isinstance(attributes, list):
-        return found
     ranks: dict[str, int] = {}
     wanted_of = WANTED.get
-    for attribute in attributes:
-        try:
-            wanted = wanted_of(attribute["key"])
-        except (TypeError, KeyError):
-            continue
+    for name, union in unions:
+        wanted = wanted_of(name)
         if wanted is None:
             continue
         fact, rank, textual = wanted
-        if rank >= ranks.get(fact, 99):
+        if fact in ranks and rank >= ranks[fact]:
             continue
-        union = attribute.get("value")
-        try:
-            value = union["stringValue"]
-        except (TypeError, KeyError):
-            value = None
+        value = union.get("stringValue") if union.__class__ is dict else None
         if value.__class__ is not str:
             value = value_of(union)
             if textual:
@@ -240,11 +260,16 @@ def facts(attributes: Any) -> dict[str, Any]:
     return found
 
 
+def _unions(attributes: list[Any]) -> Iterator[tuple[str, Any]]:
+    for attribute in attributes:
+        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str):
+            yield attribute["key"], attribute.get("value")
+
+
 def pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
     """Yield ``(name, value)`` of a list of OTLP attributes."""
-    for attribute in attributes if isinstance(attributes, list) else ():
-        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str):
-            yield attribute["key"], value_of(attribute.get("value"))
+    for name, union in _unions(attributes if isinstance(attributes, list) else []):
+        yield name, value_of(union)
 
 
 def value_of(union: Any) -> Any:
@@ -258,6 +283,9 @@ def value_of(union: Any) -> Any:
     text = union.get("stringValue")
     if text is not None:
         return text if isinstance(text, str) else None
+    whole = union.get("intValue")
+    if whole is not None:
+        return _integer(whole)
     for name, value in union.items():
         if value is None:
             continue
@@ -283,12 +311,12 @@ def _decoded(name: str, value: Any) -> Any:
 
 
 def _integer(value: Any) -> int | None:
-    if isinstance(value, str):
-        try:
-            return int(value) if len(value) < 40 else None
-        except ValueError:
-            return None
-    return value if isinstance(value, int) else None
+    if value.__class__ is int:
+        return value
+    try:
+        return int(value) if isinstance(value, str) and len(value) < 40 else None
+    except ValueError:
+        return None
 
 
 def _linked(links: Any, own: str) -> str | None:

@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, genai, openinference, traceloop
@@ -173,6 +173,10 @@ class _Twin:
     inner: bool = False  # told again by a span right inside
 
 
+_ById: TypeAlias = dict[str | None, _Twin]
+_ByParent: TypeAlias = dict[tuple[str, str, str], _Twin]
+
+
 @dataclass(slots=True)
 class Spans:
     """Turns the spans of one source into events.
@@ -182,8 +186,10 @@ class Spans:
     """
 
     report: Report
-    _by_id: dict[tuple[str, str], _Twin] = field(default_factory=dict)
-    _by_parent: dict[tuple[str, str, str, str], _Twin] = field(default_factory=dict)
+    _traces: dict[str, tuple[_ById, _ByParent]] = field(default_factory=dict)
+    _trace: str = ""  # the trace of the span before, which most often is that of the next
+    _by_id: _ById = field(default_factory=dict)
+    _by_parent: _ByParent = field(default_factory=dict)
 
     def events(self, span: Span, line: int, order: int) -> list[RawEvent]:
         """Return the events of one span; ``order`` numbers them inside the line, in steps the caller leaves free."""
@@ -298,22 +304,27 @@ class Spans:
 
     def _identity(self, span: Span, kind: str, tool: str, args: Any) -> tuple[str | None, bool]:
         """Return the identity of a call, and whether it is that of a span told before."""
-        if span.span_id is None:
+        span_id, parent_id = span.span_id, span.parent_id
+        if span_id is None:
             return None, False
-        key = (span.trace_id, span.span_id)
-        own = _Twin(kind, tool, args, f"span:{span.span_id}")
-        above = None if span.parent_id is None else self._by_id.get((span.trace_id, span.parent_id))
-        below = self._by_parent.get((*key, kind, tool))
+        if span.trace_id != self._trace:
+            self._trace = span.trace_id
+            self._by_id, self._by_parent = self._traces.setdefault(span.trace_id, ({}, {}))
+        by_parent = self._by_parent
+        own = _Twin(kind, tool, args, f"span:{span_id}")
         twin = None
+        above = self._by_id.get(parent_id)
         if above is not None and not above.inner and _same(above, own):
             twin, above.inner = above, True  # the next one inside is another attempt, not another telling
-        elif below is not None and _same(below, own):
-            twin, own.inner = below, True
+        else:
+            below = by_parent.get((span_id, kind, tool))
+            if below is not None and _same(below, own):
+                twin, own.inner = below, True
         if twin is not None:
             own.identity = twin.identity
-        self._by_id[key] = own
-        if span.parent_id is not None:
-            self._by_parent.setdefault((span.trace_id, span.parent_id, kind, tool), own)
+        self._by_id[span_id] = own
+        if parent_id is not None:
+            by_parent.setdefault((parent_id, kind, tool), own)
         return own.identity, twin is not None
 
 
