@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentlens.datasets.story import PlantedRun, Step
 
 PROJECT = "-srv-tidewatch"
+_SAID = ("Let me look at that.", "That should settle it.", "Now the next step.", "I see what is wrong here.")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +52,9 @@ def claude_files(run: PlantedRun) -> dict[str, list[str]]:
     draws = Draws("claude", run.run_id)
     main = _Transcript(run=run, draws=draws)
     files = {f"{PROJECT}/{run.run_id}.jsonl": main.lines}
+    snapshot = {"messageId": draws.uuid(), "trackedFileBackups": {}, "timestamp": stamp(run.start_ms)}
+    first = {"type": "file-history-snapshot", "messageId": snapshot["messageId"], "snapshot": snapshot}
+    main.lines.append(json.dumps(first, separators=(",", ":")))
     main.add("user", 0, {"role": "user", "content": run.prompt})
     side: _Transcript | None = None
     open_task: tuple[str, Step] | None = None
@@ -76,26 +80,30 @@ def claude_files(run: PlantedRun) -> dict[str, list[str]]:
     return files
 
 
-def _assistant(to: _Transcript, seq: int, step: Step, content: dict[str, Any], stop: str) -> None:
+def _assistant(to: _Transcript, seq: int, step: Step, contents: list[dict[str, Any]], stop: str) -> None:
+    """Write one response: a line a block, all with the id and the usage of the whole."""
     tokens_in, tokens_out = tokens(seq, step)
-    message = {
-        "id": f"msg_01{to.draws.hex(22)}",
-        "type": "message",
-        "role": "assistant",
-        "model": to.run.model,
-        "content": [content],
-        "stop_reason": stop,
-        "stop_sequence": None,
-        "usage": {"input_tokens": tokens_in, "output_tokens": tokens_out},
-    }
-    to.add("assistant", step.start_ms, message, requestId=f"req_01{to.draws.hex(22)}")
+    own, request = f"msg_01{to.draws.hex(22)}", f"req_01{to.draws.hex(22)}"
+    for content in contents:
+        message = {
+            "id": own,
+            "type": "message",
+            "role": "assistant",
+            "model": to.run.model,
+            "content": [content],
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": {"input_tokens": tokens_in, "output_tokens": tokens_out},
+        }
+        to.add("assistant", step.start_ms, message, requestId=request)
 
 
 def _asked(to: _Transcript, seq: int, step: Step) -> str:
     assert step.call is not None
     call_id = f"toolu_01{to.draws.hex(22)}"
     content = {"type": "tool_use", "id": call_id, "name": step.call.tool, "input": dict(step.call.args)}
-    _assistant(to, seq, step, content, "tool_use")
+    said = [{"type": "text", "text": to.draws.pick(_SAID)}] if to.draws.chance(0.25) else []
+    _assistant(to, seq, step, [*said, content], "tool_use")
     return call_id
 
 
@@ -141,7 +149,7 @@ def _returned(main: _Transcript, side: _Transcript, task: tuple[str, Step]) -> N
         "content": [said],
         "totalDurationMs": last + 600 - step.start_ms,
         "totalTokens": 9_000,
-        "totalToolUseCount": len(side.lines) // 2 - 1,
+        "totalToolUseCount": sum(bool(one.agent) for one in side.run.steps),
     }
     main.add("user", last + 650, {"role": "user", "content": [content]}, toolUseResult=result)
 
@@ -152,4 +160,4 @@ def _last_ms(side: _Transcript) -> int:
 
 
 def _said(to: _Transcript, seq: int, step: Step) -> None:
-    _assistant(to, seq, step, {"type": "text", "text": step.text}, "end_turn")
+    _assistant(to, seq, step, [{"type": "text", "text": step.text}], "end_turn")

@@ -8,13 +8,14 @@ import altair as alt
 import polars as pl
 
 from agentlens.model.enums import Verdict
-from agentlens.report.palette import COLOURS, PERIODS
+from agentlens.report.palette import COLOURS, NEUTRAL, PERIODS
 from agentlens.report.words import plural
 
 if TYPE_CHECKING:
     from agentlens.report.strip import Frame
 
 ORDER = [verdict.value for verdict in Verdict]
+NO_ACTION = "no action"  # runs in which nothing was done, and so nothing judged
 TOP = 12  # bars a chart names; the rest share one
 ROW = 24  # pixels a bar
 WIDTH = 620
@@ -34,14 +35,15 @@ def verdicts(runs: Frame) -> alt.LayerChart:
     'Runs by final verdict'
     """
     counts = runs.lazy().group_by("verdict").len("runs").collect()
-    found = {row["verdict"]: int(row["runs"]) for row in counts.iter_rows(named=True)}
+    found = {row["verdict"] or NO_ACTION: int(row["runs"]) for row in counts.iter_rows(named=True)}
     total = sum(found.values())
+    order = [*ORDER, NO_ACTION] if NO_ACTION in found else ORDER
     rows = [
         {"verdict": name, "runs": found.get(name, 0), "share": f"{found.get(name, 0)} of {total}"}
-        for name in ORDER
+        for name in order
     ]
     base = chart_of("verdicts").encode(
-        y=alt.Y("verdict:N", sort=ORDER, title=None),
+        y=alt.Y("verdict:N", sort=order, title=None),
         x=alt.X("runs:Q", title="runs", axis=alt.Axis(tickMinStep=1, format=",d")),
         tooltip=[alt.Tooltip("verdict:N"), alt.Tooltip("share:N", title="runs")],
     )
@@ -119,5 +121,6 @@ def chart_of(name: str, **properties: Any) -> Any:
 
 def verdict_colour(*, legend: bool) -> alt.Color:
     """Colour by verdict: every verdict has its place in the scale, whatever occurs."""
-    scale = alt.Scale(domain=ORDER, range=[COLOURS[name] for name in ORDER])
+    domain = ORDER if legend else [*ORDER, NO_ACTION]
+    scale = alt.Scale(domain=domain, range=[COLOURS.get(name, NEUTRAL) for name in domain])
     return alt.Color("verdict:N", scale=scale, title="verdict", legend=alt.Legend() if legend else None)

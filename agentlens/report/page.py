@@ -75,12 +75,16 @@ def _ranked(episodes: Frame) -> pl.DataFrame:
 
 
 def _by_verdict(runs: pl.DataFrame) -> Section:
-    sums = ("alerts", "stuck_events", "stuck_us", "uncertain_events", "loop_tokens", "loop_cost_usd")
-    grouped = runs.group_by("verdict").agg(pl.len().alias("runs"), *(pl.col(name).sum() for name in sums))
+    sums = ("alerts", "stuck_events", "stuck_us", "uncertain_events", "loop_tokens")
+    nano = (
+        (pl.col("loop_cost_usd") * 1e9).round().cast(pl.Int64)
+    )  # whole numbers add up the same in any order
+    totals = [_known_sum(pl.col(name)).alias(name) for name in sums] + [_known_sum(nano) / 1e9]
+    grouped = runs.group_by("verdict").agg(pl.len().alias("runs"), *totals)
     found = {row["verdict"]: row for row in grouped.iter_rows(named=True)}
     rows = tuple(
         (
-            Badge(word=name),
+            ABSENT if name is None else Badge(word=name),
             count(found[name]["runs"]),
             count(found[name]["alerts"]),
             count(found[name]["stuck_events"]),
@@ -89,7 +93,7 @@ def _by_verdict(runs: pl.DataFrame) -> Section:
             count(found[name]["loop_tokens"]),
             money(found[name]["loop_cost_usd"]),
         )
-        for name in (verdict.value for verdict in Verdict)
+        for name in (*(verdict.value for verdict in Verdict), None)
         if name in found
     )
     return Section(
@@ -112,6 +116,11 @@ def _by_verdict(runs: pl.DataFrame) -> Section:
             rows=rows,
         ),
     )
+
+
+def _known_sum(values: pl.Expr) -> pl.Expr:
+    """Sum that is null where nothing is known, rather than 0."""
+    return pl.when(values.is_not_null().any()).then(values.sum())
 
 
 def _episodes(found: pl.DataFrame) -> Section:

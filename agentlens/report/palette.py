@@ -16,6 +16,9 @@ COLOURS: Final[dict[str, str]] = {
 }
 """Fill of each verdict, in ascending order of how bad it is; after Okabe and Ito, 2008."""
 
+NEUTRAL: Final = "#777777"
+"""What is no verdict."""
+
 INK: Final[dict[str, str]] = {
     name: "#ffffff" if name == Verdict.FAILED_OUTCOME else "#000000" for name in COLOURS
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from agentlens.report.bars import ROW, chart_of, verdict_colour
-from agentlens.report.palette import COLOURS, EVIDENCE, INK
+from agentlens.report.palette import COLOURS, EVIDENCE, INK, NEUTRAL
 from agentlens.report.strip import strip
 from agentlens.report.words import plural, shortened
 
@@ -120,12 +120,12 @@ def _evidence(lane: Strip, axis: alt.X) -> alt.Chart:
     scale = alt.Scale(domain=list(EVIDENCE), range=list(EVIDENCE.values()))
     points: alt.Chart = (
         chart_of("steps")
-        .mark_point(size=60, color="#777777", strokeWidth=1.6)
+        .mark_point(size=60, color=NEUTRAL, strokeWidth=1.6)
         .encode(
             x=axis,
             y=alt.Y("row:N", title=None, axis=alt.Axis(ticks=False, domain=False)),
             shape=alt.Shape("evidence:N", scale=scale, title="evidence"),
-            fill=alt.condition(alt.datum.evidence == "new", alt.value("#777777"), alt.value("transparent")),
+            fill=alt.condition(alt.datum.evidence == "new", alt.value(NEUTRAL), alt.value("transparent")),
             tooltip=[alt.Tooltip("seq:Q"), alt.Tooltip("evidence:N")],
         )
         .properties(width=_size(lane), height=ROW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ def vega_library() -> str:
     if _AHEAD:
         try:
             return _AHEAD[0].result()
-        except (BrokenProcessPool, OSError):  # no second process to be had: made here, then
+        except BrokenProcessPool:  # it was ended from outside: made here, then
             pass
     return bundle()
 
@@ -44,7 +44,8 @@ def bundled_ahead() -> Iterator[None]:
     Bundling keeps the interpreter to itself, so a thread would not do.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        _AHEAD.append(pool.submit(bundle))
+        with suppress(OSError):  # no second process to be had
+            _AHEAD.append(pool.submit(bundle))
         try:
             yield
         finally:

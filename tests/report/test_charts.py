@@ -127,6 +127,13 @@ def test_a_hundred_thousand_runs_make_six_bars() -> None:
     assert len(json.dumps(charts.verdicts(runs).to_dict())) < 10_000
 
 
+def test_runs_without_an_action_are_counted_apart() -> None:
+    """Nothing judged is no verdict, and is not left out of the total."""
+    spec = charts.verdicts(pl.DataFrame({"verdict": ["working", None]})).to_dict()
+    assert spec["title"]["subtitle"] == "2 runs"
+    assert spec["datasets"]["verdicts"][-1] == {"verdict": "no action", "runs": 1, "share": "1 of 2"}
+
+
 def test_text_on_every_verdict_colour_can_be_read() -> None:
     """Contrast of ink on fill is at least 4.5 to 1 (WCAG 2.2, 1.4.3)."""
 

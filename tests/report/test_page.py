@@ -9,6 +9,7 @@ import subprocess
 import polars as pl
 import pytest
 
+from agentlens.model.verdict import RUNS
 from agentlens.report.page import loops_page
 from tests.report.lanes import tables
 
@@ -38,6 +39,19 @@ def test_no_loops_is_said_in_words() -> None:
     said = words(loops_page(**have))
     assert "No loop was found." in said
     assert "There is no loop to draw." in said
+
+
+def test_what_no_export_says_is_a_dash_and_not_a_zero() -> None:
+    """Cost and tokens in loops that are not known are not 0."""
+    have = tables()
+    unknown = {name: pl.lit(None, RUNS[name]) for name in ("loop_tokens", "loop_cost_usd", "verdict")}
+    have["runs"] = have["runs"].with_columns(**unknown)
+    have["episodes"] = have["episodes"].with_columns(
+        tokens=pl.lit(None, pl.Int64), cost_usd=pl.lit(None, pl.Float64)
+    )
+    said = words(loops_page(**have))
+    assert "– 1 1 1 0 s 1 – –" in said
+    assert "The episode took" not in said
 
 
 def test_empty_tables_make_a_page() -> None:
