@@ -11,6 +11,7 @@ from agentlens.datasets.branches import STATES, branches
 from agentlens.datasets.fleet import START_MS
 from agentlens.detect.handoff_limits import HandoffLimits
 from agentlens.detect.handoffs import handoffs as judge
+from agentlens.detect.resets import resets
 from agentlens.errors import SettingsError
 from agentlens.model.branch import branches_frame
 from agentlens.model.raw import RawBranch, RawReceipt
@@ -55,14 +56,18 @@ def test_lost_work_is_labelled_an_incident() -> None:
     assert {labels[h.replace("/h2", "/h1")] for h in retried} == {"incident"}
 
 
-def test_branches_are_typed_without_faults_and_go_round_all_states() -> None:
-    """Every planted branch is a good record; ids never repeat."""
+def test_every_planted_branch_is_in_the_state_it_was_made_for() -> None:
+    """Every branch is a good record with an id of its own, and the one thing left out of it decides."""
     press = [run for run in fleet(seed=1, runs=60).runs if run.world == "press"]
     rows = branches(press[:18], seed=1)
     typed = branches_frame([RawBranch(fields=row) for row in rows], source="planted")
     assert typed.faults == []
     assert not typed.unknown
     assert len({row["branch_id"] for row in rows}) == 2 * len(STATES)
+    judged = resets(typed.frame.lazy()).collect()
+    assert dict(judged.select("branch_id", "state").iter_rows()) == {
+        row["branch_id"]: STATES[k % len(STATES)] for k, row in enumerate(rows)
+    }
 
 
 @pytest.mark.parametrize("settings", [{"count": 0}, {"urgencies": ()}])
