@@ -132,7 +132,7 @@ def _is_ordered(frame: pl.DataFrame, opens: pl.Series) -> bool:
     inside = frame.select((pl.col("seq").diff() >= 0).fill_null(True)).to_series() | opens
     if not inside.all():
         return False
-    lanes = frame.filter(opens).select(LANE)
+    lanes = frame.select(LANE).filter(opens)
     run, agent = (pl.col(name) for name in LANE)
     later = (run > run.shift(1)) | ((run == run.shift(1)) & (agent > agent.shift(1)))
     return bool(lanes.select(later.fill_null(True).all()).item())

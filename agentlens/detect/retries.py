@@ -15,6 +15,10 @@ TOLERANCE_US = 1
 
 _Float = npt.NDArray[np.float64]
 _Bool = npt.NDArray[np.bool_]
+_READ = (
+    *("row", "start", "tool", "workflow", "at", "ended_at", "action_signature", "error_class", "attempt"),
+    *("retry_policy", "normaliser_version", "key_id"),
+)
 _SETTINGS = ("interval_s", "backoff_rate", "max_delay_s", "jitter")
 
 
@@ -36,7 +40,7 @@ def retrying(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
     An explicit sleep after attempts is judged as the newest of them.
     """
     awake = lanes.select(~is_sleep(policies)).to_series()
-    streaks = _streaks(lanes.filter(awake)).with_columns(_chosen(policies).alias("policy"))
+    streaks = _streaks(lanes.select(_READ).filter(awake)).with_columns(_chosen(policies).alias("policy"))
     inside = np.zeros(lanes.height, dtype=bool)
     inside[streaks["row"].to_numpy()] = _inside_policy(streaks)
     row = lanes["row"].to_numpy()

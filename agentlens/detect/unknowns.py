@@ -12,7 +12,7 @@ import polars as pl
 
 from agentlens.detect.rules import Rule
 
-_Int = npt.NDArray[np.int64]
+_Int = npt.NDArray[np.int32]
 _Bool = npt.NDArray[np.bool_]
 
 
@@ -21,26 +21,25 @@ def longest_possible(lanes: pl.DataFrame, rule: Rule) -> pl.DataFrame:
 
     `lanes` carries ``_mark`` and ``_pause`` of `agentlens.detect.cycles.with_lengths`.
     """
-    start = lanes["start"].to_numpy().astype(np.int64)
-    row = np.arange(lanes.height, dtype=np.int64)
+    start = lanes["start"].to_numpy()
+    row = np.arange(lanes.height, dtype=np.int32)
+    length = _lane_lengths(start)
     signature = _Symbols(lanes, "action_signature", ("normaliser_version", "key_id"))
-    evidence = _Symbols(
-        lanes, "progress_fingerprint", ("normaliser_version", "key_id", "fingerprint_version")
-    )
+    evidence = _Symbols(lanes, "progress_fingerprint", ("normaliser_version", "key_id", "fingerprint_version"))
     tool = _codes(lanes, "tool")
     marked = lanes["_mark"].to_numpy()
     always = np.where(lanes["_pause"].to_numpy(), row - 1, start - 1)
     columns = {}
     for p in range(1, rule.max_period + 1):
-        order = _by_phase(start, p)
+        order = _by_phase(start, length, p)
         cut = np.maximum(always, _action_cut(signature, tool, order, start, p))
         if rule.evidence == "lap":
-            cut = np.maximum(cut, evidence.cut(order))
+            np.maximum(cut, evidence.cut(order), out=cut)
         elif rule.evidence == "constant":
-            cut = np.maximum(cut, evidence.cut(_by_phase(start, 1)))
+            np.maximum(cut, evidence.cut(_by_phase(start, length, 1)), out=cut)
         back = 1 if rule.evidence == "constant" else p
-        cut = np.maximum(cut, np.where(marked, row - back, -1))
-        columns[f"H_{p}"] = (row - np.maximum.accumulate(cut)).astype(np.int32)
+        np.maximum(cut, np.where(marked, row - back, -1), out=cut)
+        columns[f"H_{p}"] = row - np.maximum.accumulate(cut)
     return pl.DataFrame(columns)
 
 
@@ -54,26 +53,20 @@ class _Symbols:
 
     def last_known(self, order: _Order) -> _Int:
         """Row of the last known value at the same position of the lap, strictly before; -1 where there is none."""
-        place = np.arange(len(order.rows), dtype=np.int64)
-        seen = np.where(self.known[order.rows], place, -1)
-        seen = np.maximum.accumulate(seen)
-        before = np.empty_like(seen)
-        before[0] = -1
-        before[1:] = seen[:-1]
-        found = before >= order.first
-        last = np.where(found, order.rows[np.maximum(before, 0)], -1)
-        result = np.empty_like(last)
-        result[order.rows] = last
-        return result
+        seen = np.maximum.accumulate(np.where(self.known[order.rows], order.places, -1))
+        before = np.concatenate([np.full(1, -1, dtype=np.int32), seen[:-1]])
+        last = np.empty_like(before)
+        last[order.rows] = np.where(before >= order.first, order.rows[before.clip(0)], -1)
+        return last
 
     def cut(self, order: _Order) -> _Int:
         """Row forbidden by a known value that contradicts the last known one; -1 where nothing is."""
         last = self.last_known(order)
-        there = np.maximum(last, 0)
-        clash = (
-            self.known & (last >= 0) & (self.version == self.version[there]) & (self.code != self.code[there])
-        )
-        return np.where(clash, last, -1)
+        there = last.clip(0)
+        clash = self.known & (last >= 0) & (self.code != self.code[there])
+        if self.version.any():
+            clash &= self.version == self.version[there]
+        return np.where(clash, last, np.int32(-1))
 
 
 class _Order:
@@ -82,43 +75,50 @@ class _Order:
     def __init__(self, rows: _Int, first: _Int) -> None:
         self.rows = rows
         self.first = first
+        self.places = np.arange(len(rows), dtype=np.int32)
 
 
-def _by_phase(start: _Int, p: int) -> _Order:
+def _lane_lengths(start: _Int) -> _Int:
+    """Number of actions of each row's lane."""
+    opens = np.flatnonzero(np.arange(len(start), dtype=np.int32) == start).astype(np.int32)
+    lengths = np.diff(opens, append=np.int32(len(start)))
+    return np.repeat(lengths, lengths)
+
+
+def _by_phase(start: _Int, length: _Int, p: int) -> _Order:
     """Order by lane and position modulo p, worked out by arithmetic instead of by sorting."""
-    total = len(start)
-    row = np.arange(total, dtype=np.int64)
-    opens = np.flatnonzero(row == start)
-    length = np.repeat(np.diff(opens, append=total), np.diff(opens, append=total))
+    row = np.arange(len(start), dtype=np.int32)
+    if p == 1:
+        return _Order(row, start)
     position = row - start
-    phase = position % p
-    first = start + phase * (length // p) + np.minimum(phase, length % p)
-    place = first + position // p
-    rows = np.empty(total, dtype=np.int64)
-    rows[place] = row
-    group = np.empty(total, dtype=np.int64)
-    group[place] = first
+    lap, phase = np.divmod(position, np.int32(p))
+    whole, rest = np.divmod(length, np.int32(p))
+    first = start + phase * whole + np.minimum(phase, rest)
+    place = first + lap
+    rows, group = np.empty_like(row), np.empty_like(row)
+    rows[place], group[place] = row, first
     return _Order(rows, group)
 
 
 def _action_cut(signature: _Symbols, tool: _Int, order: _Order, start: _Int, p: int) -> _Int:
     """An unknown action may equal any action of the same tool; actions of different tools are known to differ."""
     cut = signature.cut(order)
-    row = np.arange(len(start), dtype=np.int64)
-    earlier = np.maximum(row - p, 0)
-    comparable = (
-        signature.known & signature.known[earlier] & (signature.version == signature.version[earlier])
-    )
+    row = np.arange(len(start), dtype=np.int32)
+    earlier = (row - np.int32(p)).clip(0)
+    comparable = signature.known & signature.known[earlier]
+    if signature.version.any():
+        comparable &= signature.version == signature.version[earlier]
     other_tool = (row - p >= start) & ~comparable & (tool != tool[earlier])
-    return np.maximum(cut, np.where(other_tool, row - p, -1))
+    return np.maximum(cut, np.where(other_tool, row - np.int32(p), np.int32(-1)))
 
 
 def _codes(lanes: pl.DataFrame, *names: str) -> _Int:
-    """Dense integer codes of the values of one or several columns taken together; null is a value."""
-    code = np.zeros(lanes.height, dtype=np.int64)
+    """Integer codes of the values of one or several columns taken together; null is a value."""
+    code = np.zeros(lanes.height, dtype=np.int32)
     for name in names:
         column = lanes[name]
-        if column.n_unique() > 1:
+        if column.ne_missing(column.head(1)).any():
             one = column.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy() + 1
-            code = np.unique(code * (int(one.max()) + 1) + one, return_inverse=True)[1] if code.any() else one
+            pair = code.astype(np.int64) * (int(one.max()) + 1) + one
+            code = (np.unique(pair, return_inverse=True)[1] if code.any() else one).astype(np.int32)
     return code
