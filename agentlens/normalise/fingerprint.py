@@ -55,12 +55,13 @@ def durable_version(definition: Durable, tables: Tables) -> str:
 def observed_material(seen: Evidence, error_class: str | None) -> bytes | None:
     """Bytes to digest: the result with its error class, the class alone, or None where nothing is known.
 
-    A stub is unknown even beside an error class: the class was there before the text went.
+    A stub is unknown even beside an error class: the class was there before the text went. The class
+    ``unknown`` (a failure whose details were not exported) is no known class.
     """
     error = (error_class or "").encode("utf-8", "surrogatepass")
     if seen.text is not None:
         return b"result\x00" + error + b"\x00" + seen.text.encode("utf-8", "surrogatepass")
-    if error and seen.why == "no result":
+    if error and error != b"unknown" and seen.why == "no result":
         return b"class\x00" + error
     return None
 
