@@ -239,7 +239,7 @@ def _fact(random: Random, event: Event) -> Event:
 def lane(seed: int | str, *, run_id: str = "r", agent: str = "") -> list[Event]:
     """Draw one lane of 4 to 28 events."""
     random = Random(f"lane {seed}")
-    flavour = set(random.sample(_FLAVOURS, random.choice((0, 1, 1, 2, 2, 3, 4))))
+    flavour = set(random.sample(_FLAVOURS, random.choice((0, 1, 1, 2, 2, 3, 4, 8))))
     held: dict[str, Any] = {}
     at = 1_760_000_000 * _SECOND
     steady = random.choice(_STEPS_US)
