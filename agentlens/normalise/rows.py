@@ -34,8 +34,8 @@ _COPIED: Final = {
     **{name: name for name in (
         "run_id", "agent", "at", "ended_at", "workflow", "model", "agent_version", "tokens_in", "tokens_out",
         "cost_usd", "kind", "tool", "external_input", "milestone", "attempt", "retry_policy", "lease", "reachable",
-        "trace_id", "span_id", "parent_span_id", "call_id", "open", "target", "outcome", "parent_run_id", "parent_agent",
-        "task_group", "identity", "session", "instance",
+        "trace_id", "span_id", "parent_span_id", "call_id", "open", "target", "outcome", "parent_run_id",
+        "parent_agent", "task_group", "identity", "session", "instance",
     )},
     "seq_given": "seq",
     "has_given": "has_fingerprint",
