@@ -194,7 +194,9 @@ def _next(out: Path, data: Path, result: Loops, echo: Console) -> None:
     ]
     if first.height:
         row = first.row(0, named=True)
-        lines.append(f"  agentlens explain {out / 'lake'} {row['run_id']} {row['alert_seq']}")
+        lanes = result.verdicts.filter(pl.col("run_id") == row["run_id"])["agent"].n_unique()
+        lane = f" --agent {row['agent']}" if lanes > 1 else ""
+        lines.append(f"  agentlens explain {out / 'lake'} {row['run_id']} {row['alert_seq']}{lane}")
     lines += [
         f"  agentlens loops {out / 'lake'} --policies {data / 'policies.toml'}",
         f"  agentlens handoffs {data / 'native' / 'receipts.ndjson'}",
