@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LISTS: Final = ("messages", "traj", "conversations", "conversation", "items")
 _IDS: Final = ("run_id", "conversation_id", "session_id", "thread_id", "custom_id")
+_FOREIGN: Final = frozenset({"trajectory_format", "schema_version", "parentUuid"})
+"""Names that other formats put beside message lists: read as a chat, they would seem to hold no actions."""
 _SCORES: Final = ("reward", "score")
 _FLAGS: Final = ("success", "passed", "resolved", "is_correct", "correct")
 _OPEN_LIMIT: Final = 256
@@ -46,7 +48,11 @@ def claim(head: Head) -> int:
     values = head.values
     if len(values) == 1 and isinstance(values[0], list):
         values = (values[0],) if is_message(next(iter(values[0]), None)) else tuple(values[0][:8])
+    if any(isinstance(value, dict) and value.keys() & _FOREIGN for value in values):
+        return 0
     found = [messages for value in values if (messages := _messages_in(value)) is not None]
+    if len(found) * 2 < len(values):
+        found = []  # messages now and then do not make it a chat
     if not found:
         return 40 if values and all(is_message(value) for value in values) else 0
     return 45 if any(is_message(message) for messages in found for message in messages) else 0

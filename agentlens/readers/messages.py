@@ -20,6 +20,7 @@ _SHAREGPT: Final = {
     "observation": "tool",
     "function_response": "tool",
 }
+_LANGCHAIN: Final = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "mcp_call", "tool_call"})
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -72,7 +73,7 @@ def is_message(value: Any) -> bool:
     """Say whether a decoded value can be one message or item of a chat."""
     if not isinstance(value, dict):
         return False
-    if text_of(value.get("role")) in ROLES:
+    if _role(value) in ROLES:
         return bool(value.keys() & {"content", "tool_calls", "function_call"})
     if isinstance(value.get("from"), str) and "value" in value:
         return True
@@ -80,6 +81,13 @@ def is_message(value: Any) -> bool:
     if kind == "reasoning":
         return "summary" in value
     return isinstance(kind, str) and bool(value.keys() & {"call_id", "arguments"}) and _is_call_or_reply(kind)
+
+
+def _role(message: dict[str, Any]) -> str:
+    """Return who speaks; LangChain calls the roles types."""
+    if "role" in message:
+        return text_of(message["role"])
+    return _LANGCHAIN.get(text_of(message.get("type")), "") if "content" in message else ""
 
 
 def _is_call_or_reply(kind: str) -> bool:
@@ -91,11 +99,10 @@ def steps(message: dict[str, Any]) -> Iterator[Step]:
     if "role" not in message and isinstance(message.get("from"), str):
         yield from _sharegpt(message)
         return
-    kind = message.get("type")
-    if isinstance(kind, str) and "role" not in message:
+    kind, role = message.get("type"), _role(message)
+    if isinstance(kind, str) and not role:
         yield from _item(message, kind)
         return
-    role = text_of(message.get("role"))
     if role in {"tool", "function"}:
         result = result_of(message.get("content", ABSENT))
         name = text_of(message.get("name"))

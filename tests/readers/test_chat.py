@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers.chat import claim
+from agentlens.readers.source import Source
 from tests.readers.reading import events, records, said, tools
 
 if TYPE_CHECKING:
@@ -57,6 +59,12 @@ SHAREGPT = [
     {"from": "observation", "value": "3 hits"},
     {"from": "gpt", "value": "Found."},
 ]
+LANGCHAIN = [
+    {"type": "human", "content": "find it"},
+    {"type": "ai", "content": "", "tool_calls": [{"id": "c1", "name": "search", "args": {"q": "a"}}]},
+    {"type": "tool", "tool_call_id": "c1", "content": "3 hits"},
+    {"type": "ai", "content": "Found."},
+]
 LEGACY = [
     ASKED,
     {"role": "assistant", "content": None, "function_call": {"name": "search", "arguments": '{"q": "a"}'}},
@@ -84,8 +92,8 @@ EXPECTED = [
 
 @pytest.mark.parametrize(
     "chat",
-    [CHAT, RESPONSES, BLOCKS, SHAREGPT, LEGACY],
-    ids=["chat", "responses", "blocks", "sharegpt", "legacy"],
+    [CHAT, RESPONSES, BLOCKS, SHAREGPT, LEGACY, LANGCHAIN],
+    ids=["chat", "responses", "blocks", "sharegpt", "legacy", "langchain"],
 )
 @pytest.mark.parametrize(
     "wrapped",
@@ -102,6 +110,22 @@ EXPECTED = [
 def test_every_dialect_in_every_shape_tells_the_same(chat: list[Any], wrapped) -> None:
     """A human turn, one call with its result, and the last words."""
     assert told(events(wrapped(chat))) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"trajectory_format": "x-1", "messages": CHAT}],
+        [{"type": "start"}, {"messages": CHAT}, {"type": "step"}, {"type": "end"}],
+        [{"messages": [{"text": "hello"}]}],
+        [{"messages": 3}, {"role": "robot", "content": "x"}],
+    ],
+)
+def test_message_lists_inside_other_formats_are_not_claimed(rows: list[Any], tmp_path: Path) -> None:
+    """An unknown format is said to be unknown, not read as a chat without actions."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(lines(*rows))
+    assert claim(Source.of(path).head()) == 0
 
 
 def test_a_person_speaks_from_outside() -> None:
