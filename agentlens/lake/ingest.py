@@ -33,9 +33,6 @@ Sources: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 
 ALONE = 24 << 20
 """Up to so many bytes of text one process is faster than several that have to start first."""
-BUCKET_BYTES = 64 << 20
-"""Text behind one bucket of a new lake, so that a bucket is assembled in bounded memory."""
-FEWEST, MOST = 16, 1024
 
 
 def ingest(
@@ -95,7 +92,7 @@ def ingest(
         planned = [plan(source, manifest, settings) for source in found]
         return report_of(planned, {}, manifest, settings, dry_run=True)
     with opened(lake) as held:
-        manifest = held or _fresh(found, normaliser)
+        manifest = held or Manifest()
         manifests.check_files(lake, manifest)
         work = _Ingest(lake, manifest, settings, progress or _silent)
         return work.run(found, workers)
@@ -284,11 +281,3 @@ def _faults(kept: list[Planned], reads: dict[str, PieceRead]) -> pl.DataFrame:
         for fault in sorted(reads[one.source_id].faults, key=lambda fault: (fault.position, fault.reason))
     ]
     return pl.DataFrame(rows, schema=QUARANTINE, orient="row")
-
-
-def _fresh(found: list[Source], normaliser: Normaliser) -> Manifest:
-    text = sum(work(_size(source), source.name) for source in found)
-    count = FEWEST
-    while count < MOST and count * BUCKET_BYTES < text:
-        count *= 2
-    return Manifest(bucket_count=count, content=normaliser.keep_content)

@@ -83,7 +83,7 @@ class Manifest:
 
     schema_version: int = SCHEMA_VERSION
     generation: int = 0
-    bucket_count: int = 16
+    bucket_count: int = 0
     content: bool = False
     buckets: dict[int, BucketEntry] = field(default_factory=dict)
     tables: dict[str, FileEntry] = field(default_factory=dict)

@@ -32,6 +32,12 @@ QUARANTINE = pl.Schema(
 )
 """One row a record that was set aside (the first thousand of a source)."""
 
+BUCKET_ROWS = 100_000
+"""Records behind one bucket of a new lake, so that a bucket is assembled in bounded memory."""
+FEWEST, MOST = 4, 4096
+OUTGROWN = 4
+"""A lake gets more buckets when it should have so many times as many."""
+
 _RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
 """Columns in which a row says whose it is: it goes with that run."""
 _IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
@@ -75,17 +81,20 @@ class _Rewrite:
         self.lake = lake
         self.old = manifest
         self.change = change
+        self.kept = manifest.buckets
+        self.count = manifest.bucket_count
         self.generation = manifest.generation + 1
         self.schema = pl.Schema({**RECORDS, **(CONTENT if manifest.content else {})})
         self.names = Names(before=self._sessions(), after=self._new_sessions())
 
     def run(self, told: Callable[[int, int], None]) -> Manifest:
-        moved = self._take_moved()
+        self.count = self._bucket_count()
+        moved = self._take_moved() if self.count == self.old.bucket_count else self._take_all()
         records = self._parts("records")
-        places = self.names.places(self._run_ids(), self.old.bucket_count, self.old.forgotten)
+        places = self.names.places(self._run_ids(), self.count, self.old.forgotten)
         touched = sorted(self._touched(places, moved))
         folder = self._shuffle(records, places)
-        buckets = dict(self.old.buckets)
+        buckets = dict(self.kept)
         for done, number in enumerate(touched):
             told(done, len(touched))
             entry = self._bucket(number, folder / f"bucket={number}", moved)
@@ -94,7 +103,13 @@ class _Rewrite:
             else:
                 buckets[number] = entry
         told(len(touched), len(touched))
-        made = replace(self.old, generation=self.generation, buckets=buckets, tables=self._tables())
+        made = replace(
+            self.old,
+            generation=self.generation,
+            bucket_count=self.count,
+            buckets=buckets,
+            tables=self._tables(),
+        )
         gone = sorted(set(self.old.files()) - set(made.files()))
         return replace(made, retired=gone)
 
@@ -122,6 +137,25 @@ class _Rewrite:
         return every.filter(~(pl.col("run_id").is_in(gone) | pl.col("session").is_in(gone)))
 
     # -- rows that change their bucket
+
+    def _bucket_count(self) -> int:
+        """Choose the number of buckets: a new lake's by its rows, an old one's only when it has outgrown it."""
+        new = sum(int(part(path).select(pl.len()).collect().item()) for path in self._parts("records"))
+        rows = new + sum(entry.records.rows for entry in self.old.buckets.values())
+        wanted = FEWEST
+        while wanted < MOST and wanted * BUCKET_ROWS < rows:
+            wanted *= 2
+        outgrown = wanted >= self.old.bucket_count * OUTGROWN
+        return wanted if not self.old.buckets or outgrown else self.old.bucket_count
+
+    def _take_all(self) -> pl.DataFrame:
+        """Put every row of the lake among the new parts: all buckets are made anew."""
+        for number, entry in sorted(self.old.buckets.items()):
+            path = self.change.aside / f"records-all-{number:06}.arrow"
+            self._stays(entry).collect().write_ipc(path, compression="uncompressed")
+            self.change.parts.setdefault("records", []).append(path)
+        self.kept = {}
+        return self.names.moved()
 
     def _take_moved(self) -> pl.DataFrame:
         """Put rows of runs that have another name now among the new parts."""
@@ -153,10 +187,11 @@ class _Rewrite:
         return pl.col("run_id").is_in(read)
 
     def _touched(self, places: pl.DataFrame, moved: pl.DataFrame) -> set[int]:
-        count = self.old.bucket_count
         touched = set(places["bucket"].to_list())
-        touched |= {bucket_of(run, count) for run in [*moved["run"].to_list(), *self.change.dropped_runs]}
-        for number, entry in self.old.buckets.items():
+        touched |= {
+            bucket_of(run, self.count) for run in [*moved["run"].to_list(), *self.change.dropped_runs]
+        }
+        for number, entry in self.kept.items():
             if not self.change.replaced.isdisjoint(entry.sources):
                 touched.add(number)
         return touched
@@ -189,7 +224,7 @@ class _Rewrite:
     def _bucket(self, number: int, fresh: Path, moved: pl.DataFrame) -> BucketEntry | None:
         """Write both files of one bucket; None where no row is left."""
         frames = [part(path) for path in sorted(fresh.glob("*.ipc"))]
-        old = self.old.buckets.get(number)
+        old = self.kept.get(number)
         if old is not None:
             stays = self._stays(old)
             if not moved.is_empty():

@@ -48,27 +48,23 @@ def inherit_agents(records: pl.DataFrame) -> pl.DataFrame:
 
 def _nearest_named(spans: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """Climb from every span at once: each round looks twice as far up as the one before."""
-    import numpy as np  # processes that only read never come here, and start sooner without it
-
     parents = spans.join(
-        nodes.rename({"node": "above"}),
+        nodes.rename({"node": "up"}),
         left_on=["run_id", "parent_span_id"],
         right_on=["run_id", "span_id"],
         how="left",
         maintain_order="left",
     )
-    up = parents["above"].cast(pl.Int64).fill_null(-1).to_numpy().copy()
-    own = np.arange(len(up), dtype=np.int64)
-    found = np.where(spans["agent"].is_not_null().to_numpy(), own, -1)
-    for _ in range(max(len(up).bit_length(), 1)):
-        open_ = np.flatnonzero((found < 0) & (up >= 0))
-        if not len(open_):
+    climb = parents.select("up", found=pl.when(pl.col("agent").is_not_null()).then("node"))
+    for _ in range(len(spans).bit_length() + 1):
+        if climb.filter(pl.col("found").is_null() & pl.col("up").is_not_null()).is_empty():
             break
-        above = up[open_]
-        found[open_], up[open_] = found[above], up[above]
-    at = pl.when(pl.lit(pl.Series(found)) >= 0).then(pl.lit(pl.Series(found)))
+        above = pl.all().gather(pl.col("up"))
+        reached = climb.select(above)
+        climb = climb.select(reached["up"], found=pl.coalesce("found", reached["found"]))
+    found = climb["found"]
     return spans.with_columns(
-        named_agent=pl.col("agent").gather(at), named_instance=pl.col("instance").gather(at)
+        named_agent=spans["agent"].gather(found), named_instance=spans["instance"].gather(found)
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from agentlens.errors import InputError, LakeError, SettingsError
-from agentlens.lake import Lake, ingest, plan, read_file
+from agentlens.lake import Lake, ingest, plan, read_file, rewrite
 from agentlens.lake.store import bucket_of
 from agentlens.model.event import CONTENT, EVENTS
 from agentlens.normalise.digest import Key
@@ -85,6 +85,21 @@ def test_order_and_number_of_ingests_do_not_matter(tmp_path):
     expected = events(tmp_path / "at-once")
     assert expected["seq"].to_list() == list(range(9))
     assert_frame_equal(events(tmp_path / "one-by-one"), expected)
+
+
+def test_growing_lake_gets_more_buckets(tmp_path, monkeypatch):
+    """A lake that has outgrown its buckets gets more of them, and holds the same events as a clean ingest."""
+    monkeypatch.setattr(rewrite, "BUCKET_ROWS", 10)
+    first = write(tmp_path / "a.ndjson", *run_of("t", 3), event("t", 9, session="s"), *run_of("u", 6))
+    put(first, tmp_path / "lake")
+    assert Lake.open(tmp_path / "lake").manifest.bucket_count == 4
+    second = write(tmp_path / "b.ndjson", *(row for run in range(40) for row in run_of(f"r{run}", 5)))
+    write(first, *run_of("t", 4), *run_of("u", 6))
+    put([first, second], tmp_path / "lake")
+    assert Lake.open(tmp_path / "lake").manifest.bucket_count == 32
+    put([first, second], tmp_path / "clean")
+    assert_frame_equal(events(tmp_path / "lake"), events(tmp_path / "clean"))
+    assert events(tmp_path / "lake").height == 210
 
 
 def test_repeated_records_are_counted_for_their_source(tmp_path):
