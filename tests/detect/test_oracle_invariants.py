@@ -24,7 +24,7 @@ loops = pytest.importorskip("agentlens.detect.loops").loops
 episodes = pytest.importorskip("agentlens.detect.episodes").episodes
 
 SEEDS = st.integers(0, 10**9)
-FEW = settings(max_examples=15, deadline=None)
+FEW = settings(max_examples=8, deadline=None)
 
 
 def _book(seed: int):

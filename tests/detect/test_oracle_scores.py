@@ -15,8 +15,8 @@ scores = pytest.importorskip("agentlens.detect.loops").scores
 @pytest.mark.parametrize("evidence", ["lap", "constant", "none"])
 @pytest.mark.parametrize("max_gap_s", [None, 2.0])
 def test_scores_are_the_literal_stretches(evidence, max_gap_s):
-    """``s_lo_p`` and ``s_hi_p`` of every event of twenty-five lanes are found by trying every suffix."""
-    events = [e for k in range(25) for e in generate.lane(f"scores {evidence} {k}", run_id=f"r{k:02d}")]
+    """``s_lo_p`` and ``s_hi_p`` of every event of twelve lanes are found by trying every suffix."""
+    events = [e for k in range(12) for e in generate.lane(f"scores {evidence} {k}", run_id=f"r{k:02d}")]
     periods = range(1, 7)
     rule = Profile(thresholds=tuple(2 * p for p in periods), evidence=evidence, max_gap_s=max_gap_s)
     table = scores(frame(events).lazy(), 6, evidence, max_gap_s=max_gap_s).collect()
