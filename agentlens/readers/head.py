@@ -20,6 +20,7 @@ _MAGIC = (
     (b"PK\x03\x04", "zip"),
     (b"PAR1", "parquet"),
     (b"SQLite format 3\x00", "sqlite"),
+    (b"\x80\x02", "pickle"),
     (b"\x80\x03", "pickle"),
     (b"\x80\x04", "pickle"),
     (b"\x80\x05", "pickle"),

@@ -240,12 +240,16 @@ class Spans:
         facts = span.facts
         tool = tool_name(span)
         args = facts.get("args", facts.get("input", ABSENT))
+        result = facts.get("result", facts.get("output", ABSENT))
+        if "loop_kind" in facts:
+            args = traceloop.unwrapped(args, "inputs", "input_str")
+            result = traceloop.unwrapped(result, "output")
         to = addressee(span, "tool", tool, args)
         if to is not None:
             return [self._handoff(span, position, tool, to)]
         if tool == "(merged tools)":  # one more span over calls that have their own
             return [self._other(span, "log", position)]
-        error, result = _failure(span, facts.get("result", facts.get("output", ABSENT)))
+        error, result = _failure(span, result)
         event = self._event(span, position, "tool")
         event.tool = tool
         event.args = args

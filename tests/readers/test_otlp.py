@@ -131,6 +131,18 @@ def test_ok_without_output_is_open_and_no_success() -> None:
     assert (unexported.open, unexported.args, unexported.result) == (False, ABSENT, ABSENT)
 
 
+def test_what_a_callback_wrapped_is_unwrapped() -> None:
+    """Tags, metadata and ids of the run stand beside the arguments and change with every call."""
+    told = {
+        "traceloop.span.kind": "tool",
+        "traceloop.entity.name": "search",
+        "traceloop.entity.input": '{"input_str": "x", "metadata": {"run": "9"}, "inputs": {"q": "a"}, "kwargs": {"id": 1}}',
+        "traceloop.entity.output": '{"output": "3 hits", "kwargs": {"run_id": "9"}}',
+    }
+    event = only(lines(request(span(2, "search.tool", told, parent=1))), "tool")
+    assert (event.tool, event.args, event.result) == ("search", {"q": "a"}, "3 hits")
+
+
 def test_an_empty_result_is_a_result() -> None:
     """An empty text was exported; that is not "not exported"."""
     event = only(lines(request(tool(2, "touch", "{}", ""))), "tool")
