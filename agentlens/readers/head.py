@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agentlens.model.raw import ABSENT
@@ -47,35 +48,43 @@ class Head:
         return next((name for mark, name in _MAGIC if self.data.startswith(mark)), "")
 
     @cached_property
-    def _sniffed(self) -> tuple[bool, tuple[Any, ...]]:
+    def _document(self) -> Any:
+        """The whole of a short source as one value; `ABSENT` where it is longer, or is none."""
+        return decode.attempt(self.data.removeprefix(BOM)) if self.whole and not self.magic else ABSENT
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
         if self.magic:
-            return False, ()
-        return _first_values(self.data.removeprefix(BOM), whole=self.whole)
+            return []
+        first = self.data.removeprefix(BOM).split(b"\n", _FEW * 4)[: _FEW * 4]
+        return [line for raw in first if (line := raw.strip())]
 
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The first few JSON values."""
-        return self._sniffed[1]
-
-    @property
+    @cached_property
     def lines(self) -> bool:
         """Whether the values stand one a line."""
-        return self._sniffed[0]
+        if self._document is not ABSENT:
+            return b"\n" not in self.data.strip() and isinstance(self._document, dict)
+        if self._is_begun():
+            return False
+        return any(isinstance(decode.attempt(line), (dict, list)) for line in self._lines)
 
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The first few JSON values."""
+        if self._document is not ABSENT:
+            return (self._document,)
+        if self._is_begun():
+            saved = salvage(self.data.removeprefix(BOM)).value
+            return () if saved is ABSENT else (saved,)
+        found = (value for line in self._lines if isinstance(value := decode.attempt(line), (dict, list)))
+        return tuple(islice(found, _FEW))
 
-def _first_values(data: bytes, *, whole: bool) -> tuple[bool, tuple[Any, ...]]:
-    """Return whether the text is one value a line, and its first values."""
-    document = decode.attempt(data) if whole else ABSENT
-    if document is not ABSENT:
-        return b"\n" not in data.strip() and isinstance(document, dict), (document,)
-    lines = [line for raw in data.split(b"\n")[: _FEW * 4] if (line := raw.strip())]
-    first = decode.attempt(lines[0]) if lines else ABSENT
-    if first is ABSENT and data.lstrip()[:1] in {b"{", b"["}:
-        saved = salvage(data).value
-        if saved is not ABSENT and not _stands_alone(lines):
-            return False, (saved,)
-    values = [value for line in lines if isinstance(value := decode.attempt(line), (dict, list))]
-    return bool(values), tuple(values[:_FEW])
+    def _is_begun(self) -> bool:
+        """Say whether this is the start of a document, not a line."""
+        lines = self._lines
+        if not lines or lines[0][:1] not in {b"{", b"["} or decode.attempt(lines[0]) is not ABSENT:
+            return False
+        return not _stands_alone(lines)
 
 
 def _stands_alone(lines: list[bytes]) -> bool:

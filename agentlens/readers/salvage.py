@@ -56,6 +56,7 @@ def _scan(data: bytes, keys: frozenset[bytes]) -> _Found:
     """Find the whole records by brackets and quotes alone."""
     stack: list[tuple[bytes, bytes, int]] = []  # bracket, key it stands under, where it stands
     found = _Found()
+    depth = 0  # how many brackets stood open at ``stop``
     text, key = b"", b""  # last string seen; last string that was followed by a colon
     for match in _TOKEN.finditer(data):
         token = match.group()
@@ -71,17 +72,21 @@ def _scan(data: bytes, keys: frozenset[bytes]) -> _Found:
         elif token == b",":
             # a bare number or literal ends at the comma; cutting before it keeps it
             if stack and not keys:
-                found.stop, found.closing = match.start(), _brackets(stack)
+                found.stop, depth = match.start(), len(stack)
         else:
             if not stack or _CLOSE[stack[-1][0]] != token:
                 break
             start = stack.pop()[2]
             if not stack:
-                found.stop, found.closing = match.end(), b""
+                found.stop, found.closing, depth = match.end(), b"", 0
                 break
-            if not keys or (stack[-1][0] == b"[" and stack[-1][1] in keys):
+            if not keys:
+                found.stop, depth = match.end(), len(stack)
+            elif stack[-1][0] == b"[" and stack[-1][1] in keys:
                 found.stop, found.closing = match.end(), _brackets(stack)
                 found.records.append((start, match.end()))
+    if depth:  # only brackets were opened since, so those below still stand as they did
+        found.closing = _brackets(stack[:depth])
     return found
 
 
