@@ -13,6 +13,7 @@ _TYPES: Final[dict[str, pl.DataType]] = {**RECORDS, **CONTENT}
 _PHYSICAL: Final[dict[str, pl.DataType]] = {
     name: pl.Int64() if isinstance(dtype, pl.Datetime) else dtype for name, dtype in _TYPES.items()
 }
+_WHOLE: Final = frozenset({int, type(None)})
 _LOW, _HIGH = -(2**63), 2**63
 
 
@@ -31,15 +32,18 @@ def column(name: str, values: list[Any] | tuple[Any, ...]) -> pl.Series:
 
     """
     dtype, physical = _TYPES[name], _PHYSICAL[name]
-    if values.count(None) == len(values):
-        return pl.Series(name, [], dtype=dtype).extend_constant(None, len(values))
     # Polars would take True for 1 and 1.7 for 1
-    exact = not isinstance(physical, pl.Int64) or all(type(value) is int or value is None for value in values)
+    exact = not isinstance(physical, pl.Int64) or set(map(type, values)) <= _WHOLE
     try:
         series = pl.Series(name, values if exact else _all_fitting(values, physical), dtype=physical)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         series = pl.Series(name, _all_fitting(values, physical), dtype=physical)
     return series if dtype == physical else series.cast(dtype)
+
+
+def is_blank(values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether there is nothing in a column; then a typed null stands for it."""
+    return values.count(None) == len(values)
 
 
 def _all_fitting(values: list[Any] | tuple[Any, ...], dtype: pl.DataType) -> list[Any]:

@@ -15,14 +15,14 @@ from agentlens.model.record import RECORDS
 from agentlens.normalise import fingerprint as prints
 from agentlens.normalise import signature
 from agentlens.normalise.canonical import Canon, TooDeep, dumps
-from agentlens.normalise.columns import column
+from agentlens.normalise.columns import column, is_blank
 from agentlens.normalise.digest import ACTION, DURABLE, EVIDENCE, Key
 from agentlens.normalise.facts import UNKNOWN, Facts
 from agentlens.normalise.results import Evidence, evidence
 from agentlens.normalise.tables import CODE_VERSION, Durable, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _CACHE_ROWS: Final = 50_000
 _CACHE_TEXT: Final = 2_000
@@ -40,9 +40,7 @@ _COPIED: Final = {
     "seq_given": "seq",
     "has_given": "has_fingerprint",
 }  # fmt: skip
-_COPY: Final = attrgetter(*_COPIED.values())
-_MEASURED: Final = attrgetter("kind", "tool", "args", "result", "scope", "error_class")
-_GIVEN: Final = attrgetter("action_signature", "progress_fingerprint", "hard_failure", "position")
+_COPY: Final[dict[str, Callable[[RawEvent], Any]]] = {name: attrgetter(of) for name, of in _COPIED.items()}
 
 
 class _Call(NamedTuple):
@@ -142,24 +140,35 @@ class Normaliser:
 
         """
         rows = events if isinstance(events, list) else list(events)
-        copied = zip(
-            _COPIED, zip(*map(_COPY, rows), strict=True) if rows else ((),) * len(_COPIED), strict=True
-        )
-        columns = [column(name, values) for name, values in copied]
-        columns += self._measure(rows)
+        # a column at a time: a tuple an event would cost more in collecting garbage than in copying
+        values: dict[str, list[Any]] = {name: list(map(copy, rows)) for name, copy in _COPY.items()}
+        values.update(self._measure(rows))
+        kept = [column(name, found) for name, found in values.items() if not is_blank(found)]
         definition = self._durable
-        durable_version = prints.durable_version(definition, self.tables) if definition else None
-        frame = pl.DataFrame(columns).with_columns(
-            pl.lit(source_id).alias("source_id"),
-            pl.lit(reader).alias("reader"),
-            pl.lit(reader_rank, pl.Int64).alias("reader_rank"),
-            pl.lit(self.version).alias("normaliser_version"),
-            pl.lit(self.key.key_id).alias("key_id"),
-            pl.lit(prints.observed_version(self.tables)).alias("observed_version"),
-            pl.lit(durable_version, pl.String).alias("durable_version"),
-            _pointer(source),
+        made = {
+            "source_id": pl.lit(source_id),
+            "reader": pl.lit(reader),
+            "reader_rank": pl.lit(reader_rank, pl.Int64),
+            "normaliser_version": pl.lit(self.version),
+            "key_id": pl.lit(self.key.key_id),
+            "observed_version": pl.lit(prints.observed_version(self.tables)),
+            "durable_version": pl.lit(
+                prints.durable_version(definition, self.tables) if definition else None, pl.String
+            ),
+            "source": _pointer(source),
+        }
+        there = {series.name for series in kept}
+        schema = {**RECORDS, **CONTENT} if self.keep_content else RECORDS
+        if not rows:
+            return pl.DataFrame(schema=schema)
+        return pl.DataFrame(kept).select(
+            made[name].alias(name)
+            if name in made
+            else pl.col(name)
+            if name in there
+            else pl.lit(None, dtype).alias(name)
+            for name, dtype in schema.items()
         )
-        return frame.select([*RECORDS, *CONTENT] if self.keep_content else list(RECORDS))
 
     def call(self, tool: str, args: Any, scope: Any = None) -> _Call:
         """Digest one action; repeated ones are remembered, within bounds."""
@@ -205,50 +214,53 @@ class Normaliser:
             None if material is None else self.key.digest(material, EVIDENCE), seen if keeps else _NO_EVIDENCE
         )
 
-    def _measure(self, rows: list[RawEvent]) -> list[pl.Series]:
+    def _measure(self, rows: list[RawEvent]) -> dict[str, list[Any]]:
         """Columns that need arguments, results or error classes."""
         calls: list[_Call] = []
         seen: list[_Seen] = []
         classes: list[str | None] = []
         facts: list[int] = []
-        for kind, tool, args, result, scope, error in map(_MEASURED, rows):
-            named = tool if type(tool) is str else str(tool)
-            failed = None if error is None else _class(error)
-            is_tool = kind == "tool"
-            call = self.call(named, args, scope) if is_tool or args is not ABSENT else _NOTHING
+        for event in rows:
+            args, result = event.args, event.result
+            tool = event.tool if type(event.tool) is str else str(event.tool)
+            error = None if event.error_class is None else _class(event.error_class)
+            is_tool = event.kind == "tool"
+            call = self.call(tool, args, event.scope) if is_tool or args is not ABSENT else _NOTHING
             calls.append(call)
             facts.append(call.fact if is_tool else 0)
-            classes.append(failed)
+            classes.append(error)
             seen.append(
-                self.seen(named, result, failed) if result is not ABSENT or failed is not None else _BLANK
+                self.seen(tool, result, error) if result is not ABSENT or error is not None else _BLANK
             )
-        given = list(map(_GIVEN, rows))
-        hard = self.tables.hard_failures
+        given, hard = self._given, self.tables.hard_failures
         values: dict[str, list[Any]] = {
             "action_signature": [
-                self._given(own) or call.signature for (own, *_), call in zip(given, calls, strict=True)
+                call.signature if event.action_signature is None else given(event.action_signature)
+                for event, call in zip(rows, calls, strict=True)
             ],
-            "given_fingerprint": [self._given(own) for _, own, *_ in given],
+            "given_fingerprint": [
+                None if event.progress_fingerprint is None else given(event.progress_fingerprint)
+                for event in rows
+            ],
             "observed_fingerprint": [one.fingerprint for one in seen],
             "durable_fingerprint": self._durable_prints(rows, calls, seen, classes),
             "error_class": classes,
             "hard_failure": [
-                own or hard.get(c or "") for (_, _, own, _), c in zip(given, classes, strict=True)
+                event.hard_failure or (None if error is None else hard.get(error))
+                for event, error in zip(rows, classes, strict=True)
             ],
-            "position": [position[0] for *_, position in given],
-            "position_in": [position[1] for *_, position in given],
+            "position": [event.position[0] for event in rows],
+            "position_in": [event.position[1] for event in rows],
         }
         if self.keep_content:
             values["args_text"] = [call.text for call in calls]
             values["result_text"] = [one.evidence.text for one in seen]
             values["extra"] = [_extra(event.extra) for event in rows]
-        return [column(name, found) for name, found in values.items()] + self._fact_columns(facts)
-
-    def _fact_columns(self, numbers: list[int]) -> list[pl.Series]:
-        """Spread the few distinct facts over the rows."""
-        index = pl.Series("fact", numbers, dtype=pl.UInt32)
         known = list(self._facts)
-        return [column(name, [getattr(f, name) for f in known]).gather(index) for name in _FACT_NAMES]
+        for name in _FACT_NAMES:
+            of = [getattr(fact, name) for fact in known]
+            values[name] = [of[number] for number in facts]
+        return values
 
     def _durable_prints(
         self, rows: list[RawEvent], calls: list[_Call], seen: list[_Seen], classes: list[str | None]
@@ -267,10 +279,8 @@ class Normaliser:
             found.append(self.key.digest(material, DURABLE) if isinstance(material, bytes) else material)
         return found
 
-    def _given(self, value: Any) -> str | None:
+    def _given(self, value: Any) -> str:
         """A digest that the export itself carries; one that is longer than any digest is digested."""
-        if value is None:
-            return None
         text = value if isinstance(value, str) else dumps(value).decode("utf-8", "replace")
         return (
             text

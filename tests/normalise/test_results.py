@@ -99,6 +99,8 @@ def test_different_evidence(one, two):
         ("run_shell_command", {"output": "Exit Code: 2\nProcess Group PGID: 16383\n"}, {"output": "Exit Code: 2\nProcess Group PGID: 9\n"}),
         ("Bash", "[1] 4711", "[1] 4712"),
         ("Bash", "== 1 failed, 2 passed in 0.12s ==", "== 1 failed, 2 passed in 3.40s =="),
+        ("Bash", "no tests ran in 0.01s", "no tests ran in 0.02s"),
+        ("Bash", "== 2 errors in 0.12s ==", "== 2 errors in 1.12s =="),
         ("Bash", "Ran 3 tests in 0.002s\n\nOK", "Ran 3 tests in 1.9s\n\nOK"),
         ("Bash", "ok  \tpkg/a\t0.012s", "ok  \tpkg/a\t1.3s"),
         ("Bash", "<a.B object at 0x7f2a4c01d0a0>", "<a.B object at 0x7f2a4c01ffff>"),
