@@ -122,7 +122,7 @@ class _Session:
         elif kind == "attachment":
             yield from _attachment(value, spot)
         elif kind not in _SILENT:
-            self.report.unknown[f"type {kind!r}"[:80]] += 1
+            self.report.unknown[f"type {kind!r}"[:80] if kind else "record without a type"] += 1
             if kind:
                 yield spot.event(0, "log", tool=kind[:80], identity=_own(value))
 

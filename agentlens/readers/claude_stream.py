@@ -97,7 +97,7 @@ class _Stream:
         elif kind == "result":
             yield from self._result(value, spot)
         elif kind not in _SILENT:
-            self.report.unknown[f"type {kind!r}"[:80]] += 1
+            self.report.unknown[f"type {kind!r}"[:80] if kind else "record without a type"] += 1
             if kind:
                 yield spot.event(0, "log", tool=kind[:80], identity=_own(value))
 
