@@ -43,6 +43,8 @@ _CAMEL: Final = {
     "time_unix_nano": "timeUnixNano",
     "event_name": "eventName",
 }
+_IDS: Final = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
+_NESTED: Final = frozenset({dict, list})
 _KEY_AND_VALUE: Final = itemgetter("key", "value")
 _CODES: Final = frozenset({int, str})
 _NO_TRACE: Final = "0" * 32
@@ -74,13 +76,28 @@ def read(source: Source, report: Report) -> Iterator[Record]:
     spans = Spans(report)
     if source.is_lines():
         for number, line in source.lines(report):
-            value = decode.loads(line, report, number)
+            value = decode.loads(line, report, number, exact=False)
+            if value.__class__ in _NESTED and _is_rounded(value):
+                value = decode.loads(line, report, number)
             if value is not ABSENT:
                 yield from _Line(spans, report, number).events(value)
         return
     value = source.document(report, _RECORDS)
     if value is not ABSENT:
         yield from _Line(spans, report, 0).events(value)
+
+
+def _is_rounded(value: Any, depth: int = 10) -> bool:
+    """Say whether an id is a float: a whole number of 128 bits, decoded fast, lost its last digits."""
+    if value.__class__ is dict:
+        return any(
+            found.__class__ is float
+            if name in _IDS
+            else depth > 0 and found.__class__ in _NESTED and _is_rounded(found, depth - 1)
+            for name, found in value.items()
+            if name != "attributes"
+        )
+    return any(item.__class__ in _NESTED and _is_rounded(item, depth - 1) for item in value if depth > 0)
 
 
 class _Line:
