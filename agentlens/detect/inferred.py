@@ -81,8 +81,8 @@ _ROW: Final = ("handoff", "run_id", "trace_id", "rule", "source")
 
 
 def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
-    """One row a handoff action, with an id out of run, lane and place."""
-    return events.filter(pl.col("kind") == "handoff").select(
+    """One row a handoff action, with an id out of run, lane and place; ``again``: the giver's next one."""
+    found = events.filter(pl.col("kind") == "handoff").select(
         "run_id",
         "seq",
         "at",
@@ -97,6 +97,8 @@ def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
         giver="agent",
         handoff=pl.format("{}/{}/{}", "run_id", "agent", "seq"),
     )
+    following = pl.col("at").shift(-1).over("run_id", "giver")
+    return found.sort("run_id", "giver", "at", "seq", nulls_last=True).with_columns(again=following)
 
 
 def _children(events: pl.LazyFrame) -> pl.LazyFrame:

@@ -113,13 +113,8 @@ def _to_anyone(
 
 
 def by_turn(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
-    """The addressee's next turn, before the giver hands anything over again."""
-    asked = (
-        handoffs.drop_nulls(["at", "target"])
-        .sort("run_id", "giver", "at", "seq")
-        .with_columns(again=pl.col("at").shift(-1).over("run_id", "giver"))
-        .sort("at", "handoff")
-    )
+    """The addressee's next turn, before the giver hands anything over again (``again``)."""
+    asked = handoffs.drop_nulls(["at", "target"]).sort("at", "handoff")
     turns = (
         events.filter(pl.col("kind").is_in(_SHOWS_LIFE))
         .drop_nulls("at")
