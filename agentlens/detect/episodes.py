@@ -143,6 +143,11 @@ class _Lanes:
         self.named = codes("_names")
         self.valued = codes("_values")
 
+    def may_be_equal(self, one: int, other: int) -> bool:
+        """Whether two actions may be the same."""
+        symbols = self.signature if self.named[one] == self.named[other] else self.tool
+        return symbols[one] == symbols[other]
+
 
 def _walk(frame: pl.DataFrame) -> pl.DataFrame:
     """Walk lanes that were stuck at least once and write their episodes down."""
@@ -188,7 +193,7 @@ def _lane(lanes: _Lanes, start: int, stop: int) -> Iterator[_Episode]:
 def _same_loop(lanes: _Lanes, episode: _Episode, actions: list[int]) -> bool:
     """Whether the lap that ends here is a rotation of the episode's.
 
-    Laps whose signatures were made in different ways cannot be compared; then only other tools tell.
+    Actions whose signatures were made in different ways cannot be compared; then only another tool tells.
     """
     row, p = actions[-1], episode.period
     if lanes.period[row] != p:
@@ -196,13 +201,8 @@ def _same_loop(lanes: _Lanes, episode: _Episode, actions: list[int]) -> bool:
     if len(actions) > 1 and actions[-2] == episode.last_stuck:
         return True  # moving a lap on by one event rotates it
     lap = actions[-p:]
-    comparable = lanes.named[row] == lanes.named[episode.alert]
-    symbols = lanes.signature if comparable else lanes.tool
-    return _is_rotation([symbols[i] for i in lap], [symbols[i] for i in episode.lap])
-
-
-def _is_rotation(one: list[int | None], other: list[int | None]) -> bool:
-    return any(one == other[k:] + other[:k] for k in range(len(other)))
+    rotations = (episode.lap[k:] + episode.lap[:k] for k in range(p))
+    return any(all(map(lanes.may_be_equal, lap, rotation)) for rotation in rotations)
 
 
 def _closes(lanes: _Lanes, episode: _Episode, row: int) -> str | None:
@@ -267,7 +267,7 @@ def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
         },
         "closed_by": [e.closed_by for e in found],
         "tokens": tokens,
-        "cost_usd": cost.cast(pl.Float64) / NANO,
+        "cost_usd": cost.to_frame("nano").select(dollars(pl.col("nano"))).to_series(),
         "lap_signatures": [at("action_signature", e.lap).to_list() for e in found],
         "lap_fingerprints": [at("progress_fingerprint", e.lap).to_list() for e in found],
     }
@@ -286,6 +286,12 @@ def nano_cost() -> pl.Expr:
     """Cost of an event in integer nano-dollars; null where it says none or nothing finite."""
     cost = pl.col("cost_usd")
     return pl.when(cost.is_finite()).then((cost * NANO).round()).cast(pl.Int64, strict=False)
+
+
+def dollars(nano: pl.Expr) -> pl.Expr:
+    """Nano-dollars as dollars; dividing by a literal would multiply by its inexact reciprocal."""
+    scale = pl.int_range(pl.len()) * 0 + NANO
+    return nano.cast(pl.Float64) / scale.cast(pl.Float64)
 
 
 def _tokens(frame: pl.DataFrame) -> pl.Series:

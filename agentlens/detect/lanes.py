@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,9 @@ ROW = pl.Int32
 """Type of row numbers: a frame of lanes holds fewer than 2**31 actions."""
 
 LANE = ("run_id", "agent")
+
+PIECE = 400_000
+"""Rows that are judged at a time, more where one lane is longer."""
 
 _REQUIRED = ("run_id", "seq", "tool")
 _COLUMNS = (
@@ -100,21 +103,62 @@ def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyF
     SettingsError
         When a kind is not known.
     """
+    check_kinds(actions)
+    taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
+    schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
+    return taken.map_batches(lambda frame: _numbered(_ordered(frame)), schema=pl.Schema(schema))
+
+
+def lane_by_lane(
+    events: pl.LazyFrame,
+    actions: Sequence[str],
+    judge: Callable[[pl.DataFrame], pl.DataFrame],
+    schema: pl.Schema,
+) -> pl.LazyFrame:
+    """Apply `judge` to the lanes of `in_lanes`, a few hundred thousand rows of whole lanes at a time.
+
+    What `judge` computes on the way is as large as one such piece and stays in the processor's caches; only
+    its result is as long as the input. It gets an eager frame and gives one of `schema`, in the same order.
+    """
+    check_kinds(actions)
+
+    def pieces(frame: pl.DataFrame) -> pl.DataFrame:
+        found = [judge(piece) for piece in _pieces(_ordered(frame), tuple(actions))]
+        return pl.concat(found, rechunk=False) if found else schema.to_frame()
+
+    return conform(events, (*_COLUMNS, "kind")).map_batches(pieces, schema=schema)
+
+
+def check_kinds(actions: Sequence[str]) -> None:
+    """Refuse kinds that are not known."""
     for kind in actions:
         if kind not in tuple(Kind):
             raise SettingsError.unknown("kind of action", kind, tuple(Kind))
-    taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
-    schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
-    return taken.map_batches(_numbered, schema=pl.Schema(schema))
+
+
+def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+    """Cut an ordered frame at lane boundaries and number the actions of each piece."""
+    starts = np.flatnonzero(_opens(frame).to_numpy())
+    begin = 0
+    while begin < frame.height:
+        after = int(np.searchsorted(starts, begin + PIECE))
+        end = int(starts[after]) if after < len(starts) else frame.height
+        piece = frame[begin:end].filter(pl.col("kind").is_in(list(actions))).drop("kind")
+        if piece.height:
+            yield _numbered(piece)
+        begin = end
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order by lane and seq; sorting is skipped where it would change nothing."""
+    if _is_ordered(frame, _opens(frame)):
+        return frame
+    return frame.sort(*LANE, "seq", maintain_order=True)
 
 
 def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
-    """Order by lane and number the rows; sorting is skipped where it would change nothing."""
-    opens = _opens(frame)
-    if not _is_ordered(frame, opens):
-        frame = frame.sort(*LANE, "seq", maintain_order=True)
-        opens = _opens(frame)
-    starts = np.flatnonzero(opens.to_numpy()).astype(np.int32)
+    """Number the rows of an ordered frame, and name the first of each lane."""
+    starts = np.flatnonzero(_opens(frame).to_numpy()).astype(np.int32)
     lengths = np.diff(starts, append=np.int32(frame.height))
     return frame.with_columns(
         pl.int_range(frame.height, dtype=ROW, eager=True).alias("row"),

@@ -15,13 +15,15 @@ import polars as pl
 from agentlens.detect import codes, cycles
 from agentlens.detect.codes import code
 from agentlens.detect.conditions import condition, period_and_laps, suspect
-from agentlens.detect.hard_lanes import DECIDED, STUCK, WORKING, fill_unknown, judge_hard
-from agentlens.detect.lanes import in_lanes
+from agentlens.detect.hard_lanes import STUCK, WORKING, fill_unknown, judge_hard
+from agentlens.detect.lanes import ROW, lane_by_lane
 from agentlens.detect.policies import Policies
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.rules import Evidence, Rule
 from agentlens.model.event import ACTIONS
 from agentlens.model.verdict import VERDICTS
+
+_KEY = ("run_id", "agent", "seq", "at")
 
 
 def loops(
@@ -64,15 +66,8 @@ def loops(
     >>> loops(lane, laps()).collect()["verdict"].to_list()
     ['working', 'working', 'working', 'stuck_loop']
     """
-    book, declared = RuleBook.of(rule), policies or Policies()
-    lanes = in_lanes(events, actions)
-    if not book.overrides:
-        return _judged(lanes, book.default, declared).select(_output())
-    numbered = lanes.with_columns(book.number().alias("_rule"))
-    parts = [
-        _judged(numbered, one, declared).filter(pl.col("_rule") == n) for n, one in enumerate(book.rules)
-    ]
-    return pl.concat(parts).sort("row").select(_output())
+    judge = partial(_judge, book=RuleBook.of(rule), policies=policies or Policies())
+    return lane_by_lane(events, actions, judge, VERDICTS)
 
 
 def scores(
@@ -95,31 +90,42 @@ def scores(
     thresholds = tuple(2 * p for p in range(1, max_period + 1))
     rule = Rule(thresholds=thresholds, evidence=evidence, max_gap_s=max_gap_s)
     periods = range(1, max_period + 1)
-    lanes = cycles.with_lengths(in_lanes(events, actions), rule)
-    known = lanes.with_columns(pl.col(f"S_{p}").alias(f"H_{p}") for p in periods)
-    filled = known.map_batches(partial(fill_unknown, rule=rule))
-    return filled.select(
-        "run_id",
-        "agent",
-        "seq",
-        "at",
-        *(pl.col(f"S_{p}").alias(f"s_lo_{p}") for p in periods),
-        *(pl.col(f"H_{p}").alias(f"s_hi_{p}") for p in periods),
-    )
+    named = {f"s_{kind}_{p}": f"{column}_{p}" for kind, column in (("lo", "S"), ("hi", "H")) for p in periods}
+
+    def judge(lanes: pl.DataFrame) -> pl.DataFrame:
+        known = cycles.with_lengths(lanes.lazy(), rule).with_columns(
+            pl.col(f"S_{p}").alias(f"H_{p}") for p in periods
+        )
+        filled = fill_unknown(known.collect(), rule=rule)
+        return filled.select(*_KEY, *(pl.col(column).alias(name) for name, column in named.items()))
+
+    schema = {**{name: VERDICTS[name] for name in _KEY}, **dict.fromkeys(named, ROW())}
+    return lane_by_lane(events, actions, judge, pl.Schema(schema))
 
 
-def _judged(lanes: pl.LazyFrame, rule: Rule, policies: Policies) -> pl.LazyFrame:
+def _judge(lanes: pl.DataFrame, *, book: RuleBook, policies: Policies) -> pl.DataFrame:
+    """Judge whole lanes by the rule or rules of a book."""
+    if not book.overrides:
+        return _judged(lanes, book.default, policies).select(_output())
+    numbered = lanes.with_columns(book.number().alias("_rule"))
+    asked = numbered["_rule"].unique().sort()
+    parts = [_judged(numbered, book.rules[n], policies).filter(pl.col("_rule") == n) for n in asked]
+    return pl.concat(parts).sort("row").select(_output())
+
+
+def _judged(lanes: pl.DataFrame, rule: Rule, policies: Policies) -> pl.DataFrame:
     """Judge lanes by their known values, then the hard ones among them in full."""
-    known = cycles.with_lengths(lanes, rule).with_columns(condition(rule, "S").alias("_lo"))
-    decided = known.with_columns(
+    known = cycles.with_lengths(lanes.lazy(), rule).with_columns(condition(rule, "S").alias("_lo"))
+    decided = known.select(
+        *lanes.columns,
         pl.when("_lo").then(STUCK).otherwise(WORKING).alias("verdict"),
         code(codes.NONE).alias("reason"),
         *period_and_laps(rule, pl.col("_lo")),
         (suspect(rule) & ~pl.col("_lo")).alias("suspect"),
+        "stalled_events",
         code(codes.NONE).alias("policy_source"),
     )
-    kept = lanes.collect_schema().names()
-    return decided.select(*kept, *DECIDED).map_batches(partial(judge_hard, rule=rule, policies=policies))
+    return judge_hard(decided.collect(), rule=rule, policies=policies)
 
 
 def _output() -> list[pl.Expr]:

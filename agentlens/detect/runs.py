@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.detect.episodes import NANO, nano_cost, tokens
+from agentlens.detect.episodes import dollars, nano_cost, tokens
 from agentlens.detect.lanes import LANE
 from agentlens.model.enums import Verdict
 from agentlens.model.event import EVENTS
@@ -44,10 +44,7 @@ def runs(events: pl.LazyFrame, verdicts: pl.LazyFrame, episodes: pl.LazyFrame) -
             pl.col(
                 "lanes", "events", "alerts", "stuck_events", "uncertain_events", "stalled_events"
             ).fill_null(0),
-            *(
-                (pl.col(f"_{name}").cast(pl.Float64) / NANO).alias(name)
-                for name in ("cost_usd", "loop_cost_usd")
-            ),
+            *(dollars(pl.col(f"_{name}")).alias(name) for name in ("cost_usd", "loop_cost_usd")),
         )
         .select(pl.col(name).cast(dtype) for name, dtype in RUNS.items())
         .sort("run_id")
