@@ -127,6 +127,17 @@ def test_the_date_means_nothing(seed, shift):
     assert _rows(lane, seed) == _rows(later, seed)
 
 
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_the_size_of_a_piece_means_nothing(rows, monkeypatch):
+    """However few rows are judged at a time, lanes stay whole and the table is the same."""
+    events = frame(
+        [e for k in range(9) for e in generate.lane(f"piece {k}", run_id=f"r{k // 2}", agent=f"a{k % 2}")]
+    )
+    whole = _judged(events, rows)
+    monkeypatch.setattr("agentlens.detect.lanes.PIECE", rows)
+    assert _judged(events, rows).equals(whole)
+
+
 def test_no_events_give_no_verdicts():
     """An empty table and one without actions give an empty table of the right schema."""
     empty = EVENTS.to_frame()
