@@ -117,7 +117,7 @@ def resets(
     """
     from agentlens.detect import reset_effects, reset_tables
     from agentlens.detect.inferred import inferred_branches
-    from agentlens.detect.resets import in_lineage
+    from agentlens.detect.resets import in_lineage, with_events
     from agentlens.detect.resets import resets as judge
     from agentlens.detect.state_keys import StateKeys as Keys
     from agentlens.detect.state_keys import state_key_rows, with_required
@@ -134,7 +134,7 @@ def resets(
     branches = pl.concat(parts).collect().lazy()
     keys = Keys.load(Path(state_keys)) if isinstance(state_keys, str | Path) else state_keys or Keys()
     judged = judge(branches, events=held, state_keys=keys).collect()
-    standing = in_lineage(branches).collect().lazy()
+    standing = with_events(in_lineage(branches), held).collect().lazy()
     seen = events.lazy()
     return Resets(
         branches=judged,

@@ -197,6 +197,7 @@ def _explain(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder that the sources' names are relative to (default: as given at ingest)",
     )
+    parser.add_argument("--sql", metavar="FILE", help="the mapping, for a source that was read through one")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     _normaliser(parser)
 

@@ -24,6 +24,7 @@ def explain(
     agent: str | None = None,
     normaliser: Normaliser | None = None,
     root: str | Path | None = None,
+    sql: str | Path | None = None,
 ) -> dict[str, Any]:
     """Say what was dropped, masked and kept for one event, and by which rule.
 
@@ -33,6 +34,8 @@ def explain(
         Which event; ``agent`` names the lane where a run has several with that number.
     normaliser
         With the key and tables of the ingest; by default the user's.
+    sql
+        The mapping, for a source that was read through one.
     root
         Folder that the names of sources are relative to; by default as they were given at ingest.
 
@@ -49,12 +52,15 @@ def explain(
     """
     from agentlens.api import make_normaliser
     from agentlens.lake import Lake as LakeClass
+    from agentlens.normalise.digest import Key
     from agentlens.normalise.explain import explain as judge
 
     opened = lake if isinstance(lake, LakeClass) else LakeClass.open(Path(lake))
     row = _event(opened, run, seq, agent)
     made = normaliser or make_normaliser()
-    raw = _raw(opened, row, Path(root) if root else None)
+    if made.key.key_id != row["key_id"] == Key.public_demo().key_id:
+        made = replace(made, key=Key.public_demo())  # a lake of the demo explains itself
+    raw = _raw(opened, row, Path(root) if root else None, sql)
     told = judge(raw, made)
     return {"event": row, "same_key": made.key.key_id == row["key_id"], **told}
 
@@ -84,13 +90,14 @@ def _event(lake: Lake, run: str, seq: int, agent: str | None) -> dict[str, Any]:
     return rows[0]
 
 
-def _raw(lake: Lake, row: dict[str, Any], root: Path | None) -> RawEvent:
+def _raw(lake: Lake, row: dict[str, Any], root: Path | None, sql: str | Path | None) -> RawEvent:
     """Read the source again and put together the records of this event, the later non-null value winning."""
     from agentlens.readers import registry
     from agentlens.readers.base import Report
     from agentlens.readers.source import Source
+    from agentlens.readers.sql import mapped, mapping_text
 
-    known = {str(name): str(kind) for name, kind in lake.sources().select("source", "format").iter_rows()}
+    known = {entry.name: entry.reader for entry in lake.manifest.sources.values()}
     name, place = _pointer(row["source"], known)
     path = (root / name) if root else Path(name)
     if not path.exists():
@@ -98,9 +105,12 @@ def _raw(lake: Lake, row: dict[str, Any], root: Path | None) -> RawEvent:
             name, "the source is not there any more", accepted="--root with the folder it lies in"
         )
     source = Source(name=name, path=path)
+    if known[name] == "sql" and sql is None:
+        raise InputError.at(name, "it was read through a mapping", accepted="--sql with that mapping")
+    form = mapped(mapping_text(sql)) if sql is not None else registry.named(known[name])
     found = [
         event
-        for event in registry.read(source, registry.named(known[name]), Report())
+        for event in registry.read(source, form, Report())
         if isinstance(event, RawEvent) and event.kind == row["kind"]
     ]
     own = next((event for event in found if event.position == place), None)
@@ -115,16 +125,14 @@ def _raw(lake: Lake, row: dict[str, Any], root: Path | None) -> RawEvent:
 
 
 def _pointer(pointer: str, known: dict[str, str]) -> tuple[str, tuple[int, int]]:
-    """Split ``name:position`` or ``name:position:inner``; the name may hold colons itself."""
-    parts = pointer.rsplit(":", 2)
-    if len(parts) == 3 and parts[0] in known and parts[1].isdigit() and parts[2].isdigit():
-        return parts[0], (int(parts[1]), int(parts[2]))
-    name, _, position = pointer.rpartition(":")
-    if name not in known or not position.isdigit():
+    """Split ``name:position`` or ``name:position.inner``; the name may hold colons itself."""
+    name, _, place = pointer.rpartition(":")
+    position, _, inner = place.partition(".")
+    if name not in known or not position.isdigit() or not (inner or "0").isdigit():
         raise InputError.at(
             pointer, "the source is not in the manifest", accepted="an event of a source of this lake"
         )
-    return name, (int(position), 0)
+    return name, (int(position), int(inner or 0))
 
 
 def _merged(events: list[RawEvent]) -> RawEvent:

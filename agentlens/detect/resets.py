@@ -43,13 +43,13 @@ def resets(
     >>> resets(branches_frame([told], source="b").frame.lazy()).select("state", "reason").collect().row(0)
     ('restore_uncertain', 'no_required_keys')
     """
-    placed = _with_events(in_lineage(branches), events)
+    placed = with_events(in_lineage(branches), events)
     judged = (
         restored(with_required(placed, state_keys), state_keys)
         .with_columns(gate_columns())
         .with_columns(result=branch_state(), siblings_resumed=_siblings_resumed())
         .with_columns(reason=deciding_reason())
-    )
+    ).cache()
     told = _with_subject(judged, state_keys)
     # Resumed again and again from one point while authority or what became of the effects is not settled.
     unsettled = (pl.col("gate_3") != "pass") | (pl.col("gate_4") != "pass")
@@ -61,7 +61,7 @@ def resets(
 
 def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     """Standing receipts with ``family``, ``depth``, ``cyclic``, ``parent_checkpoints`` and ``shared_outcome``."""
-    stands = lineage(standing(branches))
+    stands = lineage(standing(branches)).cache()
     receipts = branches.select("branch_id", receipt=pl.col("outcome").struct.field("receipt_id")).drop_nulls()
     several = receipts.group_by("receipt").agg(pl.col("branch_id").n_unique()).filter(pl.col("branch_id") > 1)
     shared = several.select("receipt", shared_outcome=pl.lit(True))
@@ -73,7 +73,7 @@ def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyFrame:
+def with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyFrame:
     """What the lake knows of the parent's run; nulls where no events were given."""
     unknown = {"unlisted_effects": pl.Int64, "perhaps": pl.Int64, "first_call": pl.String}
     flags = {"parent_in_lake": pl.Boolean, "open_call": pl.Boolean, "workflow": pl.String}

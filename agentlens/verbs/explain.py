@@ -27,7 +27,13 @@ _SHOWN = (
 def run(args: Namespace) -> int:
     """Explain and print."""
     told = explain(
-        args.lake, args.run, args.seq, agent=args.agent, normaliser=normaliser(args), root=args.root
+        args.lake,
+        args.run,
+        args.seq,
+        agent=args.agent,
+        normaliser=normaliser(args),
+        root=args.root,
+        sql=args.sql,
     )
     if args.json:
         print(dump(told))  # noqa: T201

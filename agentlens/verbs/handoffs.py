@@ -67,13 +67,22 @@ def show(result: Handoffs) -> None:
     print_table(
         out, f"{result.handoffs.height:,} handoffs in {result.operations.height:,} operations", states
     )
-    look = result.handoffs.filter(pl.col("state").is_in(_NEED_A_LOOK)).select(
-        "handoff_id",
-        "state",
-        pl.coalesce("reason", "disagreement").alias("why"),
-        pl.col("author").alias("from"),
-        pl.col("recipient").alias("to"),
-        (pl.col("ack_latency_us") / 1e6).alias("ack s"),
+    # that a source carries no verification is said above; it is nothing to look at one by one
+    urgent = {state: rank for rank, state in enumerate(_NEED_A_LOOK)}
+    look = (
+        result.handoffs.filter(
+            pl.col("state").is_in(_NEED_A_LOOK)
+            & (pl.col("reason") != "verification_unavailable").fill_null(value=True)
+        )
+        .sort(pl.col("state").replace_strict(urgent, default=len(urgent)), "operation_id", "handoff_id")
+        .select(
+            "handoff_id",
+            "state",
+            pl.coalesce("reason", "disagreement").alias("why"),
+            pl.col("author").alias("from"),
+            pl.col("recipient").alias("to"),
+            (pl.col("ack_latency_us") / 1e6).alias("ack s"),
+        )
     )
     if look.height:
         print_table(out, "Handoffs to look at", look, limit=12)

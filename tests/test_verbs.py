@@ -1,0 +1,161 @@
+"""Verbs on records written here: explain, handoffs, resets, forget, formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import agentlens
+from agentlens.cli import main
+
+RECEIPT = {"operation_id": "op", "handoff_id": "op/1", "author": "lead", "expected_artifact": "brief.md"}
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test touches the user's key."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("AGENTLENS_KEY", "a key for the tests, long enough")
+
+
+def ndjson(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    call = {"run_id": "r", "seq": 0, "tool": "search", "call_id": "c1"}
+    events = [
+        {**call, "args": {"q": " x ", "request_id": "77"}},
+        {**call, "result": {"hits": 3, "timestamp": "now"}},
+        {"run_id": "r", "seq": 1, "tool": "note", "args": {"text": "y"}},
+    ]
+    source = ndjson(tmp_path / "events.ndjson", events)
+    assert main(["ingest", str(source), "--into", str(tmp_path / "lake")]) == 0
+    return tmp_path / "lake"
+
+
+def test_explain_names_what_was_dropped_kept_and_why(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start and end of one call are read again, put together, and the rule of each dropped field is named."""
+    capsys.readouterr()
+    assert main(["explain", str(lake), "r", "0", "--json"]) == 0
+    told = printed(capsys)[0]
+    assert told["same_key"] is True
+    assert told["action"]["dropped"] == [{"field": "request_id", "rule": "volatile"}]
+    assert told["action"]["kept"] == ["q"]
+    assert told["evidence"]["dropped"] == [{"field": "timestamp", "rule": "volatile"}]
+    assert told["action"]["signature"] == told["event"]["action_signature"]
+    assert told["evidence"]["fingerprint"] == told["event"]["progress_fingerprint"]
+
+
+def test_explain_says_why_there_is_no_evidence(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing result is null evidence, with the reason."""
+    capsys.readouterr()
+    assert main(["explain", str(lake), "r", "1", "--json"]) == 0
+    told = printed(capsys)[0]
+    assert told["evidence"]["fingerprint"] is None
+    assert told["evidence"]["why"]
+
+
+def test_explain_of_no_event_says_which_there_are(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number out of range names the range."""
+    capsys.readouterr()
+    assert main(["explain", str(lake), "r", "9"]) == 2
+    assert "a seq from 0 to 1" in capsys.readouterr().err
+
+
+def test_handoffs_of_a_receipts_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """States with their reasons; limits from the command line; --fail-on by state."""
+    receipts = [
+        {**RECEIPT, "event": "delegated", "at": "2026-10-05T08:00:00Z", "recipient": "worker"},
+        {**RECEIPT, "event": "accepted", "at": "2026-10-05T08:02:30Z", "author": "worker"},
+        {
+            **RECEIPT,
+            "handoff_id": "op/2",
+            "event": "delegated",
+            "at": "2026-10-05T08:00:00Z",
+            "recipient": "worker",
+        },
+    ]
+    path = str(ndjson(tmp_path / "receipts.ndjson", receipts))
+    assert main(["handoffs", path, "--json", "--as-of", "2026-10-05T08:03:00Z"]) == 0
+    rows = {row["handoff_id"]: row for row in printed(capsys)}
+    assert (rows["op/1"]["state"], rows["op/1"]["late_ack"], rows["op/1"]["ack_latency_us"]) == (
+        "working",
+        True,
+        150_000_000,
+    )
+    assert rows["op/2"]["state"] == "orphaned"
+    assert (
+        main(
+            [
+                "handoffs",
+                path,
+                "--as-of",
+                "2026-10-05T08:03:00Z",
+                "--ack-limit",
+                "300",
+                "--fail-on",
+                "orphaned",
+            ]
+        )
+        == 0
+    )
+    assert main(["handoffs", path, "--as-of", "2026-10-05T08:03:00Z", "--fail-on", "orphaned"]) == 1
+
+
+def test_resets_of_a_branches_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six gates, a state, and the tables in a folder."""
+    branch = {"branch_id": "b", "parent_id": "p", "fork_point": "c1"}
+    path = str(ndjson(tmp_path / "branches.ndjson", [branch]))
+    assert main(["resets", path, "--json"]) == 0
+    row = printed(capsys)[0]
+    assert (row["state"], row["gate_1"], row["gate_2"]) == ("restore_uncertain", "pass", "unknown")
+    assert main(["resets", path, "--out", str(tmp_path / "out"), "--fail-on", "restore_uncertain"]) == 1
+    assert pl.read_parquet(tmp_path / "out" / "branches.parquet").height == 1
+
+
+def test_state_keys_of_a_file_are_required(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys written down beforehand count whatever the receipt says."""
+    state = [{"key": "agent_memory", "before": "d", "restored": "d", "result": "exact"}]
+    branch = {
+        "branch_id": "b",
+        "parent_id": "p",
+        "fork_point": "c1",
+        "required_state": ["agent_memory"],
+        "state": state,
+    }
+    path = str(ndjson(tmp_path / "branches.ndjson", [branch]))
+    keys = tmp_path / "keys.toml"
+    keys.write_text('[default]\nrequired = ["workspace"]\n', encoding="utf-8")
+    assert main(["resets", path, "--json"]) == 0
+    assert printed(capsys)[0]["gate_2"] == "pass"
+    assert main(["resets", path, "--state-keys", str(keys), "--json"]) == 0
+    assert printed(capsys)[0]["gate_2"] != "pass"
+    assert main(["resets", path, "--state-keys", str(keys), "--json", "--table", "state_keys"]) == 0
+    assert {row["key"] for row in printed(capsys)} == {"agent_memory", "workspace"}
+
+
+def test_forget_deletes_a_run_and_says_what_is_gone(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Afterwards the lake has no row of it."""
+    assert main(["forget", str(lake), "--run", "r"]) == 0
+    assert agentlens.Lake.open(lake).events().collect().height == 0
+
+
+def test_the_python_functions_take_frames_files_and_lakes(lake: Path, tmp_path: Path) -> None:
+    """The same data through three doors gives the same verdicts."""
+    events = agentlens.Lake.open(lake).events()
+    from_frame = agentlens.loops(events)
+    from_lake = agentlens.loops(lake, rule=agentlens.laps((4, 3, 2)))
+    from_file = agentlens.loops(tmp_path / "events.ndjson")
+    assert from_frame.verdicts.equals(from_lake.verdicts)
+    assert from_lake.verdicts.equals(from_file.verdicts)
+    assert "verdicts" in from_lake._repr_html_()
