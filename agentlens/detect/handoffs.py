@@ -69,7 +69,7 @@ def handoffs(
     """
     moment = None if as_of is None else pl.lit(as_of, dtype=TIME)
     rows = receipt_rows(receipts, moment)
-    facts = handoff_facts(rows)
+    facts = handoff_facts(rows).cache()
     rare = [
         implied_acceptance(rows, facts),
         differing_outcomes(rows, facts),

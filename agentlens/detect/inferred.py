@@ -33,12 +33,13 @@ def inferred_receipts(events: pl.LazyFrame) -> pl.LazyFrame:
     agent span below the handoff's), ``span.next`` (an agent span of the addressee that begins next),
     ``turn.next`` (the addressee's next turn before the giver hands over again).
     """
-    handoffs = _handoffs(events)
+    # Each step is used several times below; without the marks the plan is written out once per use.
+    handoffs = _handoffs(events).cache()
     taken = _taken(handoffs, events)
-    told = handoffs.join(taken, on="handoff", how="left")
+    told = handoffs.join(taken, on="handoff", how="left").cache()
     who = pl.coalesce("target", "name", pl.lit(""))
     accepted = told.filter(pl.col("rule").is_not_null()).with_columns(who=who)
-    done = accepted.with_columns(done_at=_done_at(), is_done=_is_done())
+    done = accepted.with_columns(done_at=_done_at(), is_done=_is_done()).cache()
     # A start without a time, below a timed call that came back: the completion stands in for it (implied).
     unseen = pl.col("is_done") & pl.col("accepted_at").is_null() & pl.col("done_at").is_not_null()
     rows = [
@@ -119,13 +120,13 @@ def _children(events: pl.LazyFrame) -> pl.LazyFrame:
 
 def _taken(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
     """Who took each handoff, when, and by which rule; one row a handoff that was taken."""
-    children = _children(events)
-    called = by_call(handoffs, events)
+    children = _children(events).cache()
+    called = by_call(handoffs, events).cache()
     rest = handoffs.join(called, on="handoff", how="anti")
-    below = by_span(rest, children).with_columns(rule=pl.lit("span.child"))
+    below = by_span(rest, children).with_columns(rule=pl.lit("span.child")).cache()
     rest = rest.join(below, on="handoff", how="anti")
     free = children.join(below, on="child", how="anti")
-    following = by_order(rest, free).with_columns(rule=pl.lit("span.next"))
+    following = by_order(rest, free).with_columns(rule=pl.lit("span.next")).cache()
     spanned = (
         pl.concat([below, following])
         .join(children, on="child")

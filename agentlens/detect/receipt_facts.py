@@ -35,7 +35,7 @@ def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
         t=pl.coalesce(pl.col("at").cast(pl.Int64), pl.col("order")),
         rank=known.fill_null(_UNKNOWN_RANK).cast(pl.Int64),
     )
-    return rows.filter((pl.col("at").cast(pl.Int64) <= pl.col("as_of")) | pl.col("at").is_null())
+    return rows.filter((pl.col("at").cast(pl.Int64) <= pl.col("as_of")) | pl.col("at").is_null()).cache()
 
 
 def when_event(*events: str) -> pl.Expr:

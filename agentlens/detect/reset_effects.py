@@ -89,7 +89,7 @@ def unlisted(branches: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
     what exceeds them is surely missing from the receipt.
     """
     listed = listed_effects(branches).select("branch_id", "operation_id").drop_nulls().unique()
-    calls = external_calls(branches, events).with_row_index("call")
+    calls = external_calls(branches, events).with_row_index("call").cache()
     ids = pl.concat(
         calls.select("branch_id", "call", operation_id=name)
         for name in ("call_id", "span_id", "action_signature")
