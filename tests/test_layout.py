@@ -159,3 +159,11 @@ def test_help_imports_no_data_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if floor(p) != "datasets"], ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_text_is_joined_by_concat_str(path: Path) -> None:
+    """``pl.format`` stops the process on an empty piece of a filtered stream (Polars 2.1); `concat_str` does not."""
+    assert "pl.format(" not in path.read_text(encoding="utf-8")

@@ -96,7 +96,7 @@ def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
         "trace_id",
         "source",
         giver="agent",
-        handoff=pl.format("{}/{}/{}", "run_id", "agent", "seq"),
+        handoff=pl.concat_str("run_id", "agent", "seq", separator="/"),
     )
     following = pl.col("at").shift(-1).over("run_id", "giver")
     return found.sort("run_id", "giver", "at", "seq", nulls_last=True).with_columns(again=following)
@@ -266,7 +266,7 @@ def inferred_branches(events: pl.LazyFrame) -> pl.LazyFrame:
         .select("run_id", final_answer=pl.lit(True))
         .unique()
     )
-    place = pl.format("{}@{}/{}", "run_id", "agent", "seq")
+    place = pl.concat_str("run_id", pl.lit("@"), "agent", pl.lit("/"), "seq")
     found = forks.join(claims, on="run_id", how="left").select(
         "at",
         "final_answer",
@@ -275,7 +275,7 @@ def inferred_branches(events: pl.LazyFrame) -> pl.LazyFrame:
         fork_point="target",
         resumed=pl.lit(True),
         inferred=pl.lit(True),
-        rule=pl.format("{}.{}", pl.col("reader").fill_null("trace"), "kind"),
+        rule=pl.concat_str(pl.col("reader").fill_null("trace"), "kind", separator="."),
         order="seq",
         source="source",
     )

@@ -89,7 +89,7 @@ def mark_instances(records: pl.DataFrame) -> pl.DataFrame:
     )
     if firsts.is_empty():
         return records
-    marks = firsts.select("run_id", "agent", "instance", marked=pl.format("{}#{}", "agent", "k"))
+    marks = firsts.select("run_id", "agent", "instance", marked=pl.concat_str("agent", "k", separator="#"))
     return (
         records.join(marks, on=["run_id", "agent", "instance"], how="left", maintain_order="left")
         .with_columns(agent=pl.coalesce("marked", "agent"))

@@ -297,8 +297,8 @@ def _nothing_remembered() -> dict[str, Any]:
 
 
 def _pointer(source: str) -> pl.Expr:
-    place = pl.format("{}:{}", pl.lit(source), pl.col("position"))
-    inner = pl.format("{}.{}", place, pl.col("position_in"))
+    place = pl.concat_str(pl.lit(source), "position", separator=":")
+    inner = pl.concat_str(place, "position_in", separator=".")
     return pl.when(pl.col("position_in") > 0).then(inner).otherwise(place).alias("source")
 
 

@@ -66,7 +66,7 @@ def shown_episodes(episodes: pl.DataFrame) -> pl.DataFrame:
         "period",
         "laps",
         pl.col("tools").list.join(" → ").alias("lap"),
-        pl.format("{}–{}", "onset_seq", pl.col("end_seq")).alias("seq"),
+        pl.concat_str("onset_seq", "end_seq", separator="–").alias("seq"),
         pl.col("alert_seq").alias("alert"),
         pl.col("lap_fingerprints").list.eval(pl.element().str.slice(0, 6)).list.join(" ").alias("evidence"),
         pl.col("closed_by").fill_null("–").alias("closed by"),
