@@ -205,7 +205,10 @@ class _Scanner:
                 break
         if self.pos == start:
             raise Unparseable(f"unexpected {text[self.pos]!r}")
-        return Token("".join(canon) or "''", "".join(plain), inner=tuple(inner))
+        form = "".join(canon) or "''"
+        if form[0] == "#":  # ""#x is a word, #x would be a comment
+            form = "\\" + form
+        return Token(form, "".join(plain), inner=tuple(inner))
 
     def quoted(self, value: str, canon: list[str], plain: list[str]) -> None:
         marked = _NEEDS_MARK.sub(r"\\\1", value)
