@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from agentlens.model.enums import Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 CODE = pl.UInt8
 NONE = 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from agentlens.detect.lanes import ROW
-from agentlens.detect.rules import Rule
+
+if TYPE_CHECKING:
+    from agentlens.detect.rules import Rule
 
 
 def condition(rule: Rule, kind: str) -> pl.Expr:

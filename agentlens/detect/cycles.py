@@ -8,10 +8,14 @@ row before the lane's first bounds it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from agentlens.detect.lanes import ROW, previous
-from agentlens.detect.rules import Evidence, Rule
+
+if TYPE_CHECKING:
+    from agentlens.detect.rules import Evidence, Rule
 
 _NOWHERE = pl.lit(-1, dtype=ROW)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,14 @@ import polars as pl
 from agentlens.detect import cycles
 from agentlens.detect.lanes import LANE, in_lanes
 from agentlens.detect.profile_rules import RuleBook
-from agentlens.detect.rules import Rule
 from agentlens.model.enums import Kind, Outcome, Verdict
 from agentlens.model.event import EVENTS
 from agentlens.model.verdict import EPISODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.detect.rules import Rule
 
 NANO = 1_000_000_000
 """Cost is summed as integer nano-dollars, so that the order of addition does not matter."""

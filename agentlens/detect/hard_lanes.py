@@ -5,8 +5,7 @@ They are taken out whole, judged by the full precedence of SPEC section 3 and pu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,15 @@ from agentlens.detect.codes import code
 from agentlens.detect.conditions import condition, head_holds, period_and_laps, so_far, suspect
 from agentlens.detect.lanes import ROW
 from agentlens.detect.leases import may_wait, waiting
-from agentlens.detect.policies import Policies
 from agentlens.detect.retries import may_retry, retrying
-from agentlens.detect.rules import Evidence, Rule
 from agentlens.detect.unknowns import longest_possible
 from agentlens.model.enums import Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.rules import Evidence, Rule
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from agentlens.errors import SchemaError, SettingsError
 from agentlens.model.enums import Kind
 from agentlens.model.event import ACTIONS, EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ROW = pl.Int32
 """Type of row numbers: a frame of lanes holds fewer than 2**31 actions."""
@@ -19,6 +23,7 @@ LANE = ("run_id", "agent")
 PIECE = 400_000
 """Rows that are judged at a time, more where one lane is longer."""
 
+_Rows: TypeAlias = npt.NDArray[np.int32]
 _REQUIRED = ("run_id", "seq", "tool")
 _COLUMNS = (
     "run_id",
@@ -106,7 +111,7 @@ def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyF
     check_kinds(actions)
     taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
     schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
-    return taken.map_batches(lambda frame: _numbered(_ordered(frame)), schema=pl.Schema(schema))
+    return taken.map_batches(lambda frame: _numbered(*_ordered(frame)), schema=pl.Schema(schema))
 
 
 def lane_by_lane(
@@ -123,7 +128,7 @@ def lane_by_lane(
     check_kinds(actions)
 
     def pieces(frame: pl.DataFrame) -> pl.DataFrame:
-        found = [judge(piece) for piece in _pieces(_ordered(frame), tuple(actions))]
+        found = [judge(piece) for piece in _pieces(frame, tuple(actions))]
         return pl.concat(found, rechunk=False) if found else schema.to_frame()
 
     return conform(events, (*_COLUMNS, "kind")).map_batches(pieces, schema=schema)
@@ -137,28 +142,35 @@ def check_kinds(actions: Sequence[str]) -> None:
 
 
 def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFrame]:
-    """Cut an ordered frame at lane boundaries and number the actions of each piece."""
-    starts = np.flatnonzero(_opens(frame).to_numpy())
+    """Cut a frame at lane boundaries, in lane order, and number the actions of each piece."""
+    frame, starts = _ordered(frame)
     begin = 0
     while begin < frame.height:
         after = int(np.searchsorted(starts, begin + PIECE))
         end = int(starts[after]) if after < len(starts) else frame.height
         piece = frame[begin:end].filter(pl.col("kind").is_in(list(actions))).drop("kind")
-        if piece.height:
-            yield _numbered(piece)
+        if piece.height == end - begin:
+            yield _numbered(piece, starts[int(np.searchsorted(starts, begin)) : after] - begin)
+        elif piece.height:
+            yield _numbered(piece, _starts(_opens(piece)))
         begin = end
 
 
-def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
-    """Order by lane and seq; sorting is skipped where it would change nothing."""
-    if _is_ordered(frame, _opens(frame)):
-        return frame
-    return frame.sort(*LANE, "seq", maintain_order=True)
+def _ordered(frame: pl.DataFrame) -> tuple[pl.DataFrame, _Rows]:
+    """Order by lane and seq, and give the first row of each lane; sorting is skipped where it would change nothing."""
+    opens = _opens(frame)
+    if not _is_ordered(frame, opens):
+        frame = frame.sort(*LANE, "seq", maintain_order=True)
+        opens = _opens(frame)
+    return frame, _starts(opens)
 
 
-def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
+def _starts(opens: pl.Series) -> _Rows:
+    return np.flatnonzero(opens.to_numpy()).astype(np.int32)
+
+
+def _numbered(frame: pl.DataFrame, starts: _Rows) -> pl.DataFrame:
     """Number the rows of an ordered frame, and name the first of each lane."""
-    starts = np.flatnonzero(_opens(frame).to_numpy()).astype(np.int32)
     lengths = np.diff(starts, append=np.int32(frame.height))
     return frame.with_columns(
         pl.int_range(frame.height, dtype=ROW, eager=True).alias("row"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import polars as pl
 
 from agentlens.detect.codes import REASON, SOURCE, code
-from agentlens.detect.policies import Policies, WaitingTool
 from agentlens.model.enums import Reason
+
+if TYPE_CHECKING:
+    from agentlens.detect.policies import Policies, WaitingTool
 
 MAX_RENEWALS = 3
 """Renewals that a lease may have where its record does not say."""

@@ -7,8 +7,8 @@ known lanes pay nothing for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -22,6 +22,9 @@ from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.rules import Evidence, Rule
 from agentlens.model.event import ACTIONS
 from agentlens.model.verdict import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _KEY = ("run_id", "agent", "seq", "at")
 

@@ -63,11 +63,14 @@ class Override:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleBook:
-    """A default rule and overrides. The override with the most names wins, then tool over agent over workflow, then the first.
+    """A default rule and overrides.
+
+    The override with the most names wins, then tool over agent over workflow, then the first in the file.
 
     Examples
     --------
-    >>> book = RuleBook.from_mapping({"default": {"rule": "laps"}, "override": [{"tool": "poll", "rule": "same_call", "n": 9}]})
+    >>> polls = {"tool": "poll", "rule": "same_call", "n": 9}
+    >>> book = RuleBook.from_mapping({"default": {"rule": "laps"}, "override": [polls]})
     >>> [rule.thresholds for rule in book.rules]
     [(4, 6, 6), (9,)]
     """
@@ -107,7 +110,7 @@ class RuleBook:
 
     @classmethod
     def from_mapping(cls, facts: Mapping[str, Any]) -> Self:
-        """Build from decoded TOML; other tables than ``default`` and ``override`` belong to other readers of the file."""
+        """Build from decoded TOML; tables besides ``default`` and ``override`` belong to other readers of the file."""
         default = facts.get("default", {"rule": "laps"})
         overrides = facts.get("override", [])
         if not isinstance(overrides, list):

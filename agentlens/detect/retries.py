@@ -134,7 +134,8 @@ def _keeps(attempts: pl.DataFrame, policy: pl.Series) -> _Bool:
     least = _least_gap_us(*(facts[name].to_numpy() for name in ("k", *_SETTINGS)))
     gap = facts["gap_us"].cast(pl.Float64).to_numpy()
     spaced = gap + TOLERANCE_US >= least  # false where either is not known
-    return known["covered"].to_numpy() & known["in_budget"].to_numpy() & (spaced | ~facts["later"].to_numpy())
+    first = ~facts["later"].to_numpy()
+    return np.asarray(known["covered"].to_numpy() & known["in_budget"].to_numpy() & (spaced | first))
 
 
 def _least_gap_us(

@@ -115,8 +115,9 @@ def full_window(
     evidence: Evidence = "lap",
     max_gap_s: float | None = None,
 ) -> Rule:
-    """Windows of ``window`` events: ``T = window + confirm - 1`` for ``p <= min(max_period, window // min_repetitions)``.
+    """Judge windows of ``window`` events.
 
+    ``T = window + confirm - 1`` for ``p <= min(max_period, window // min_repetitions)``.
     With ``short_starts`` a lane shorter than the window is judged on all of it ("at most six events"). With
     ``evidence="constant"`` this is the detector of the articles (CALIBRATION 3.2).
 

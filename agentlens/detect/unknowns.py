@@ -6,11 +6,14 @@ value at its position of the lap. Only lanes that have an unknown value come her
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agentlens.detect.rules import Rule
+if TYPE_CHECKING:
+    from agentlens.detect.rules import Rule
 
 _Int = npt.NDArray[np.int32]
 _Bool = npt.NDArray[np.bool_]
@@ -25,7 +28,9 @@ def longest_possible(lanes: pl.DataFrame, rule: Rule) -> pl.DataFrame:
     row = np.arange(lanes.height, dtype=np.int32)
     length = _lane_lengths(start)
     signature = _Symbols(lanes, "action_signature", ("normaliser_version", "key_id"))
-    evidence = _Symbols(lanes, "progress_fingerprint", ("normaliser_version", "key_id", "fingerprint_version"))
+    evidence = _Symbols(
+        lanes, "progress_fingerprint", ("normaliser_version", "key_id", "fingerprint_version")
+    )
     tool = _codes(lanes, "tool")
     marked = lanes["_mark"].to_numpy()
     always = np.where(lanes["_pause"].to_numpy(), row - 1, start - 1)
