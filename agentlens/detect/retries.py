@@ -110,11 +110,21 @@ def _inside_policy(streaks: pl.DataFrame) -> _Bool:
         else place
     )
     inside = (place > first) & (broken < first)
-    for i in np.flatnonzero((changed >= first) & (place > first)).tolist():
-        # the policy changed on the way: the whole streak is judged by the newest one
-        streak = streaks[int(first[i]) : i + 1]
-        inside[i] = _keeps(streak, policy[i : i + 1].gather([0] * streak.height)).all()
+    for begin in np.unique(first[changed >= first]).tolist():
+        _judge_changing(streaks.filter(pl.Series(first == begin)), inside, begin)
     return inside
+
+
+def _judge_changing(streak: pl.DataFrame, inside: _Bool, begin: int) -> None:
+    """Judge a streak whose policy changes on the way: each attempt by its own policy, over all attempts before it."""
+    rows_of: dict[str, list[int]] = {}
+    for row, policy in enumerate(streak["policy"].to_list()):
+        rows_of.setdefault(repr(policy), []).append(row)
+    for rows in rows_of.values():
+        one = streak["policy"].gather([rows[0]] * streak.height)
+        kept = np.logical_and.accumulate(_keeps(streak, one))
+        for row in rows:
+            inside[begin + row] = row > 0 and kept[row]
 
 
 def _keeps(attempts: pl.DataFrame, policy: pl.Series) -> _Bool:
