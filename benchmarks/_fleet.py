@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EVENTS_A_RUN = 200
 RUNS = 50_000
+RUNS_A_FILE = 5_000
 ODD_SHARE = 10
 """One run in so many carries leases, retries and unknown values."""
 
@@ -22,12 +23,13 @@ _TOOLS = np.array(["search", "read", "edit", "run_tests", "shell", "fetch"])
 _BEGAN = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1_000_000)
 
 
-def write(path: Path, scale: float, seed: int = 7) -> None:
-    """Write the fleet as one Parquet file, sorted by lane and seq."""
+def write(folder: Path, scale: float, seed: int = 7) -> None:
+    """Write the fleet as Parquet files of whole runs, sorted by lane and seq, as a lake keeps them."""
     runs = max(ODD_SHARE, round(RUNS * scale))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parts = [_part(seed, first, min(first + 5_000, runs)) for first in range(0, runs, 5_000)]
-    pl.concat(parts).write_parquet(path, row_group_size=500_000)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, first in enumerate(range(0, runs, RUNS_A_FILE)):
+        part = _part(seed, first, min(first + RUNS_A_FILE, runs))
+        part.write_parquet(folder / f"bucket-{number:03d}.parquet", row_group_size=100_000)
 
 
 def _part(seed: int, first: int, last: int) -> pl.DataFrame:

@@ -36,11 +36,11 @@ LITERAL_RUNS = 2
 
 def run(scale: float = 1.0) -> dict[str, object]:
     """Measure and give ratios: the engine over the kernel (at most 2) and over the literal detector (at least 50)."""
-    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"fleet-{scale:g}.parquet"
+    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"fleet-{scale:g}"
     if not path.exists():
         _fleet.write(path, scale)
     kernel, engine = _in_process("kernel", path), _in_process("engine", path)
-    literal = _in_process("literal", path)
+    literal, buckets = _in_process("literal", path), _in_process("buckets", path)
     events = engine["events"]
     rate = events / engine["verdicts_s"]
     measured = {
@@ -51,12 +51,10 @@ def run(scale: float = 1.0) -> dict[str, object]:
         "engine, million events a second": rate / 1e6,
         "engine / kernel on codes (limit 2)": engine["verdicts_s"] / kernel["codes_s"],
         "engine / kernel on columns": engine["verdicts_s"] / kernel["columns_s"],
-        "engine, from the Parquet file, s": engine["from_file_s"],
-        "episodes and runs, s": engine["episodes_s"],
+        "engine, from files to files, bucket by bucket, s": buckets["taken_s"],
         "processor time, engine / kernel on codes": engine["verdicts_busy_s"] / kernel["codes_busy_s"],
-        "peak memory, verdicts from the file, GB (limit 4)": engine["from_file_peak_gb"],
-        "peak memory, frame in memory and verdicts, GB": engine["verdicts_peak_gb"],
-        "peak memory with episodes and runs, GB": engine["peak_gb"],
+        "peak memory, bucket by bucket, GB (limit 4)": buckets["peak_gb"],
+        "peak memory, all in memory at once, GB": engine["verdicts_peak_gb"],
         "verdicts": json.dumps(engine["tally"]),
     }
     if literal:
@@ -89,17 +87,10 @@ def _peak_gb() -> float:
 
 def engine(path: str) -> None:
     """Time the full verdicts, then episodes and runs."""
-    began = time.perf_counter()
-    loops(pl.scan_parquet(path), laps()).collect()
-    from_file = time.perf_counter() - began
-    from_file_peak = _peak_gb()
-    events = pl.read_parquet(path)
+    events = pl.read_parquet(Path(path) / "*.parquet")
     taken, busy = _best(lambda: loops(events.lazy(), laps()).collect())
     verdicts_peak = _peak_gb()
     verdicts = loops(events.lazy(), laps()).collect()
-    began = time.perf_counter()
-    found = episodes(events.lazy(), verdicts.lazy(), laps()).collect()
-    runs(events.lazy(), verdicts.lazy(), found.lazy()).collect()
     tally = verdicts.group_by("verdict").len().sort("verdict").rows()
     print(
         json.dumps(
@@ -107,24 +98,34 @@ def engine(path: str) -> None:
                 "events": events.height,
                 "verdicts_s": taken,
                 "verdicts_busy_s": busy,
-                "from_file_s": from_file,
-                "from_file_peak_gb": from_file_peak,
-                "episodes_s": time.perf_counter() - began,
                 "verdicts_peak_gb": verdicts_peak,
-                "peak_gb": _peak_gb(),
                 "tally": dict(tally),
             }
         )
     )
 
 
+def buckets(path: str) -> None:
+    """Time verdicts, episodes and runs as the command works: one bucket of whole runs after the other, to files."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as out:
+        for number, file in enumerate(sorted(Path(path).glob("*.parquet"))):
+            verdicts = loops(pl.scan_parquet(file), laps()).collect()
+            found = episodes(pl.scan_parquet(file), verdicts.lazy(), laps()).collect()
+            summed = runs(pl.scan_parquet(file), verdicts.lazy(), found.lazy()).collect()
+            for name, table in (("verdicts", verdicts), ("episodes", found), ("runs", summed)):
+                table.write_parquet(Path(out) / f"{name}-{number}.parquet")
+    print(json.dumps({"taken_s": time.perf_counter() - began, "peak_gb": _peak_gb()}))
+
+
 def kernel(path: str) -> None:
     """Time the kernel on integer codes, and with the coding of the columns it needs."""
-    events = pl.read_parquet(path, columns=["run_id", "agent", "action_signature", "progress_fingerprint"])
+    columns = ["run_id", "agent", "action_signature", "progress_fingerprint"]
+    events = pl.read_parquet(Path(path) / "*.parquet", columns=columns)
     x, f, start = _coded(events)
     codes, codes_busy = _best(lambda: lengths(x, f, start))
-    columns, _ = _best(lambda: lengths(*_coded(events)))
-    print(json.dumps({"codes_s": codes, "codes_busy_s": codes_busy, "columns_s": columns}))
+    whole, _ = _best(lambda: lengths(*_coded(events)))
+    print(json.dumps({"codes_s": codes, "codes_busy_s": codes_busy, "columns_s": whole}))
 
 
 def _coded(events: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,7 +160,7 @@ def literal(path: str) -> None:
         print("{}")
         return
     head = (
-        pl.scan_parquet(path)
+        pl.scan_parquet(Path(path) / "*.parquet")
         .filter(pl.col("run_id").str.slice(4, 8).str.to_integer() < LITERAL_RUNS)
         .collect()
     )

@@ -67,32 +67,48 @@ def _whole(facts: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _judged(facts: pl.LazyFrame, verdicts: pl.LazyFrame) -> pl.LazyFrame:
+    """Sum up the verdicts of each run; they stand in the order of `loops`, every lane in one piece."""
     stuck = pl.col("verdict") == str(Verdict.STUCK_LOOP)
-    ends = facts.select(*LANE, "seq", "ended_at")
-    timed = verdicts.join(ends, on=[*LANE, "seq"], how="left").sort(*LANE, "seq")
-    following = pl.col("at").shift(-1).over(LANE)
-    last = pl.col("seq") == pl.col("seq").max().over(LANE)
-    lasting = (pl.coalesce(following, pl.when(last).then("ended_at")) - pl.col("at")).dt.total_microseconds()
+    last = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in LANE)
+    until = pl.when(~pl.col("_last")).then(pl.col("at").shift(-1)) - pl.col("at")
     return (
-        timed.with_columns(
-            pl.when(stuck).then(lasting.clip(lower_bound=0)).alias("_stuck_us"),
-            pl.when(last).then(pl.col("verdict").cast(_WORST).to_physical()).alias("_last"),
+        verdicts.with_columns(last.alias("_last"))
+        .with_columns(
+            pl.when(stuck).then(until.dt.total_microseconds().clip(lower_bound=0)).alias("_stuck_us"),
+            pl.when("_last").then(pl.col("verdict").cast(_WORST).to_physical()).alias("_rank"),
         )
         .group_by("run_id")
         .agg(
-            pl.col("agent").n_unique().alias("lanes"),
+            pl.col("_last").sum().alias("lanes"),
             pl.len().alias("events"),
-            pl.col("_last").max().alias("_worst"),
+            pl.col("_rank").max().alias("_worst"),
             stuck.sum().alias("stuck_events"),
-            _sum("_stuck_us").alias("stuck_us"),
+            _sum("_stuck_us").alias("_between_us"),
             (pl.col("verdict") == str(Verdict.UNCERTAIN)).sum().alias("uncertain_events"),
             pl.col("stalled_events").max(),
         )
+        .join(_own_ends(facts, verdicts.filter(stuck & last)), on="run_id", how="left")
         .with_columns(
             pl.col("_worst")
             .replace_strict(dict(enumerate(map(str, Verdict))), return_dtype=pl.String)
-            .alias("verdict")
+            .alias("verdict"),
+            pl.when(pl.col("_between_us").is_not_null() | pl.col("_own_us").is_not_null())
+            .then(pl.col("_between_us").fill_null(0) + pl.col("_own_us").fill_null(0))
+            .alias("stuck_us"),
         )
+    )
+
+
+def _own_ends(facts: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
+    """Time of the stuck events that end their lanes, by their own end."""
+    key = [*LANE, "seq"]
+    lasting = (pl.col("ended_at") - pl.col("at")).dt.total_microseconds().clip(lower_bound=0)
+    return (
+        facts.select(*key, "at", "ended_at")
+        .join(ends.select(key), on=key, how="semi")
+        .with_columns(lasting.alias("_lasting"))
+        .group_by("run_id")
+        .agg(_sum("_lasting").alias("_own_us"))
     )
 
 
