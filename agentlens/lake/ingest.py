@@ -19,7 +19,7 @@ from agentlens.lake.plan import Planned, Settings, is_large, plan, tasks, work
 from agentlens.lake.reading import PieceRead
 from agentlens.lake.report import IngestReport, Progress, Step
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
-from agentlens.lake.store import part, sweep
+from agentlens.lake.store import part, put_aside, sweep
 from agentlens.lake.summary import report_of
 from agentlens.lake.workers import Here, Processes
 from agentlens.readers import registry
@@ -268,10 +268,7 @@ def _without(parts: dict[str, list[Path]], refused: set[str]) -> dict[str, list[
 
 def _cleaned(path: Path, refused: set[str]) -> Path:
     kept = path.with_suffix(".kept.arrow")  # another file: the part itself may be mapped into memory
-    part(path).filter(~pl.col("source_id").is_in(list(refused))).collect().write_ipc(
-        kept, compression="uncompressed"
-    )
-    return kept
+    return put_aside(part(path).filter(~pl.col("source_id").is_in(list(refused))).collect(), kept)
 
 
 def _faults(kept: list[Planned], reads: dict[str, PieceRead]) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agentlens.errors import AgentlensError
+from agentlens.lake.store import put_aside
 from agentlens.model.branch import BRANCHES, branches_frame
 from agentlens.model.raw import RawBranch, RawEvent, RawReceipt
 from agentlens.model.receipt import RECEIPTS, receipts_frame
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 BATCH = 20_000
 """Events normalised at once."""
-PART_ROWS = 150_000
+PART_ROWS = 60_000
 """Rows after which a part is closed, so that memory stays bounded whatever a source holds."""
 FAULTS_KEPT = 1_000
 """Faults of one source that are kept one by one; all are counted."""
@@ -209,8 +210,7 @@ class _Parts:
     def close(self) -> None:
         if self.frames:
             path = self.task.folder / f"{self.table}-{self.task.number:06}-{len(self.paths):03}.arrow"
-            pl.concat(self.frames).write_ipc(path, compression="uncompressed")
-            self.paths.append(path)
+            self.paths.append(put_aside(pl.concat(self.frames), path))
             self.frames, self.rows = [], 0
 
 

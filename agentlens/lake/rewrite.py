@@ -11,7 +11,7 @@ import polars as pl
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
 from agentlens.lake.names import PLACES, SESSIONS, Names
 from agentlens.lake.reading import table_schemas
-from agentlens.lake.store import aligned, bucket_of, forgotten_mark, part, scan, write
+from agentlens.lake.store import aligned, bucket_of, forgotten_mark, part, put_aside, scan, write
 from agentlens.model.event import CONTENT
 from agentlens.model.record import RECORDS
 from agentlens.normalise.assemble import assembled
@@ -35,6 +35,8 @@ QUARANTINE = pl.Schema(
 BUCKET_ROWS = 100_000
 """Records behind one bucket of a new lake, so that a bucket is assembled in bounded memory."""
 FEWEST, MOST = 4, 4096
+SHUFFLED_ROWS = 80_000
+"""Rows held back over all buckets while new rows are spread over them."""
 OUTGROWN = 4
 """A lake gets more buckets when it should have so many times as many."""
 
@@ -152,8 +154,8 @@ class _Rewrite:
         """Put every row of the lake among the new parts: all buckets are made anew."""
         for number, entry in sorted(self.old.buckets.items()):
             path = self.change.aside / f"records-all-{number:06}.arrow"
-            self._stays(entry).collect().write_ipc(path, compression="uncompressed")
-            self.change.parts.setdefault("records", []).append(path)
+            rows = self._stays(entry).collect()
+            self.change.parts.setdefault("records", []).append(put_aside(rows, path))
         self.kept = {}
         return self.names.moved()
 
@@ -166,8 +168,7 @@ class _Rewrite:
             if entry is not None:
                 rows = self._stays(entry).join(moved.lazy(), on="run_id", how="semi").collect()
                 path = self.change.aside / f"records-moved-{number:06}.arrow"
-                rows.write_ipc(path, compression="uncompressed")
-                self.change.parts.setdefault("records", []).append(path)
+                self.change.parts.setdefault("records", []).append(put_aside(rows, path))
         return moved
 
     def _stays(self, entry: BucketEntry) -> pl.LazyFrame:
@@ -217,7 +218,8 @@ class _Rewrite:
             pl.concat(frames).join(lookup, on="run_id", how="inner").sink_ipc(
                 pl.PartitionBy(folder, key="bucket", include_key=False),
                 mkdir=True,
-                compression="uncompressed",
+                compression="lz4",
+                record_batch_size=max(SHUFFLED_ROWS // self.count, 256),
             )
         return folder
 

@@ -77,6 +77,12 @@ def scan(lake: Path, entries: Iterable[FileEntry], schema: pl.Schema) -> pl.Lazy
     )
 
 
+def put_aside(frame: pl.DataFrame, path: Path) -> Path:
+    """Write rows as a part: quickly, and a tenth of their size, for what is read again in a moment."""
+    frame.write_ipc(path, compression="lz4")
+    return path
+
+
 def part(path: Path) -> pl.LazyFrame:
     """Return the rows of one part, lazily; its path is taken literally."""
     return pl.scan_ipc(path, glob=False, hive_partitioning=False)
