@@ -9,11 +9,13 @@ import polars as pl
 from agentlens.detect.handoff_limits import HandoffLimits, to_us
 from agentlens.detect.receipt_facts import (
     HANDOFF,
+    attempts,
     differing_outcomes,
     failing_receipts,
     first_urgency,
     handoff_facts,
     implied_acceptance,
+    inferred_from,
     newest_event,
     newest_outcome,
     newest_time,
@@ -75,6 +77,8 @@ def handoffs(
         differing_outcomes(rows, facts),
         honoured_waits(rows, to_us(limits.wait_limit_s)),
         first_urgency(rows, facts),
+        inferred_from(rows),
+        attempts(facts),
     ]
     if keys is not None:
         rare.append(failing_receipts(verify_macs(rows, keys)))
@@ -82,7 +86,7 @@ def handoffs(
     judged = (
         told.with_columns(_parties())
         .with_columns(ack_limit_us=_ack_limit(limits), disagreement=_disagreement(to_us(limits.clock_skew_s)))
-        .with_columns(state=_state(limits), attempt=_attempt())
+        .with_columns(state=_state(limits), attempt=pl.col("attempt").fill_null(1))
         .with_columns(reason=_reason())
         .with_columns(suggested(limits))
     )
@@ -111,6 +115,9 @@ _RARE: Final = {
     "wait_owner": pl.String(),
     "first_urgency": pl.String(),
     "failing_receipts": pl.List(pl.String),
+    "rule": pl.String(),
+    "run_id": pl.String(),
+    "attempt": pl.Int64(),
 }
 
 
@@ -233,12 +240,6 @@ def _reason() -> pl.Expr:
         .when(undecided)
         .then(pl.lit("no_time"))
     )
-
-
-def _attempt() -> pl.Expr:
-    """Which attempt of its operation a handoff is, from 1, by first delegation and then by id."""
-    started = pl.coalesce("delegated", newest_time())
-    return pl.struct(started, "handoff_id").rank("ordinal").over("operation_id").cast(pl.Int64)
 
 
 def _outputs(limits: HandoffLimits) -> list[pl.Expr]:

@@ -30,12 +30,15 @@ def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
     times yields, are never after it.
     """
     known = pl.col("event").cast(pl.Enum(_EVENTS), strict=False).to_physical()
+    at = pl.col("at").cast(pl.Int64)
     rows = receipts.with_columns(
         as_of=(pl.col("at").max() if as_of is None else as_of).cast(pl.Datetime("us", "UTC")).cast(pl.Int64),
-        t=pl.coalesce(pl.col("at").cast(pl.Int64), pl.col("order")),
+        t=pl.coalesce(at, "order"),
         rank=known.fill_null(_UNKNOWN_RANK).cast(pl.Int64),
     )
-    return rows.filter((pl.col("at").cast(pl.Int64) <= pl.col("as_of")) | pl.col("at").is_null()).cache()
+    if as_of is not None:
+        rows = rows.filter((at <= pl.col("as_of")) | pl.col("at").is_null())
+    return rows
 
 
 def when_event(*events: str) -> pl.Expr:
@@ -91,8 +94,6 @@ def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
         untimed=pl.col("at").is_null().any(),
         inferred=pl.col("inferred").any(),
         unverifiable=pl.col("verifiable").not_().any(),
-        rule=pl.col("rule").min(),
-        run_id=pl.col("run_id").min(),
         trace_id=pl.col("trace_id").min(),
         source=pl.when(is_delegated).then("source").min(),
     )
@@ -169,3 +170,19 @@ def failing_receipts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Sources of the receipts whose author failed authentication, per handoff."""
     forged = rows.filter(pl.col("auth") == "forged")
     return forged.group_by(HANDOFF).agg(failing_receipts=pl.col("source").unique().sort())
+
+
+def inferred_from(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rule and run of the receipts that were read out of a trace."""
+    inferred = rows.filter(pl.col("inferred"))
+    return inferred.group_by(HANDOFF).agg(pl.col("rule").min(), pl.col("run_id").min())
+
+
+def attempts(facts: pl.LazyFrame) -> pl.LazyFrame:
+    """Which attempt of its operation a handoff is, by first delegation and then by id, where there are several."""
+    several = facts.filter(pl.col("operation_id").is_duplicated()).select(
+        *HANDOFF, started=pl.coalesce("delegated", newest_time())
+    )
+    ordered = several.sort("operation_id", "started", "handoff_id")
+    nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("operation_id")
+    return ordered.select(*HANDOFF, attempt=nth)
