@@ -1,9 +1,9 @@
 """From records to events: what each source said becomes what happened.
 
 The steps, each cheap where it has nothing to do: the run id of a trace with one session is the session;
-records of one action are merged and repetitions dropped; of two readers of one run the better one stands;
-agents are inherited from enclosing spans and told apart; lanes are ordered and numbered; the fingerprint of
-each run is chosen; a human turn is carried to the next action.
+agents are inherited from enclosing spans; records of one action are merged and repetitions dropped; of two
+readers of one run the better one stands; instances of one name are told apart; lanes are ordered and
+numbered; the fingerprint of each run is chosen; a human turn is carried to the next action.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentlens.model.event import CONTENT, EVENTS
 from agentlens.model.record import RECORDS
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
-from agentlens.normalise.merge import columns_of, merge, prefer_readers
+from agentlens.normalise.merge import columns_of, join_twins, merge, prefer_readers
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ def assembled(records: pl.DataFrame) -> Assembled:
     if missing:
         raise SchemaError(f"records lack the columns {', '.join(missing)}; accepted: the record table")
     records = records.select(columns_of(records))
-    merged, counts = merge(with_sessions(records))
-    lanes = mark_instances(inherit_agents(prefer_readers(merged)))
+    # agents first: merging keeps one of two spans, and those below the other still look for theirs
+    named = inherit_agents(with_sessions(records))
+    merged, counts = merge(join_twins(named))
+    lanes = mark_instances(prefer_readers(merged))
     ordered = carry_external(choose(order(lanes)))
     return Assembled(_finished(fill_run_facts(ordered)), counts)
 

@@ -63,6 +63,49 @@ def merge(records: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return pl.concat([single, whole]), _counts(dropped, "dropped", "folded", folded)
 
 
+_SPANS = "otlp"
+"""Readers of spans recognise a call that nested instrumentations tell twice by themselves, but a large file is
+read in ranges, and the two spans may stand in two of them."""
+
+
+def join_twins(records: pl.DataFrame) -> pl.DataFrame:
+    """Give a span right inside a span of the same call that one's identity, where no reader saw both.
+
+    The same call: same kind and tool, and signatures that do not differ. Of several spans inside only the
+    first is the same call, the next is another attempt.
+    """
+    asks = pl.col("reader").str.starts_with(_SPANS) & pl.col("kind").is_in(["tool", "model"])
+    calls = records.filter(asks & pl.col("identity").is_not_null() & pl.col("span_id").is_not_null()).select(
+        *KEY, "kind", "tool", "span_id", "parent_span_id", "action_signature", "at", "position", "position_in"
+    )
+    same = ["run_id", "kind", "tool"]
+    pairs = calls.join(
+        calls.select(*same, "span_id", outer="identity", outer_signature="action_signature"),
+        left_on=[*same, "parent_span_id"],
+        right_on=[*same, "span_id"],
+        how="inner",
+    ).filter(
+        pl.col("identity") != pl.col("outer"),
+        (pl.col("action_signature") == pl.col("outer_signature")).fill_null(True),
+    )
+    if pairs.is_empty():
+        return records
+    known = calls.group_by(KEY).agg(pl.col("span_id").n_unique().alias("n")).filter(pl.col("n") > 1)
+    twins = (
+        pairs.join(known, on=KEY, how="anti")
+        .join(known, left_on=["run_id", "outer"], right_on=KEY, how="anti")
+        .sort("run_id", "outer", "at", "position", "position_in", "identity", nulls_last=True)
+        .unique(["run_id", "outer"], keep="first", maintain_order=True)
+        .unique(KEY, keep="first", maintain_order=True)
+        .select(*KEY, "outer")
+    )
+    return (
+        records.join(twins, on=KEY, how="left", maintain_order="left")
+        .with_columns(identity=pl.coalesce("outer", "identity"))
+        .drop("outer")
+    )
+
+
 def _folded(columns: list[str]) -> list[pl.Expr]:
     """Say for each column which record's value stands."""
     return [_stands(name) for name in columns if name not in KEY]

@@ -168,6 +168,32 @@ def test_long_lines_in_ranges(tmp_path, monkeypatch):
     assert events(tmp_path / "lake")["seq"].to_list() == list(range(12))
 
 
+def _otlp_span(span: str, parent: str, **facts: str) -> dict:
+    attributes = [
+        {"key": key.replace("__", "."), "value": {"stringValue": value}} for key, value in facts.items()
+    ]
+    made = {"traceId": "a" * 32, "spanId": span * 16, "parentSpanId": parent * 16, "name": "x"}
+    made |= {"startTimeUnixNano": "1790000000000000000", "endTimeUnixNano": "1790000001000000000"}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [made | {"attributes": attributes}]}]}]}
+
+
+def test_call_told_twice_across_ranges(tmp_path, monkeypatch):
+    """Two nested instrumentations tell one call, and their spans stand in two ranges: it is still one event."""
+    facts = {"gen_ai__tool__name": "search", "gen_ai__tool__call__arguments": '{"q": 1}'}
+    inner = _otlp_span("b", "c", gen_ai__operation__name="execute_tool", **facts)
+    outer = _otlp_span(
+        "c", "d", openinference__span__kind="TOOL", tool__name="search", input__value='{"q": 1}'
+    )
+    source = write(tmp_path / "a.jsonl", inner, outer)
+    monkeypatch.setattr(plan, "CHUNK", 300)
+    report = put(source, tmp_path / "lake")
+    assert report.sources[0].format == "otlp-json"
+    assert events(tmp_path / "lake").filter(kind="tool").height == 1
+    direct = read_file(source, NORMALISER).events.collect().filter(kind="tool")
+    same = ["run_id", "agent", "at", "tool", "action_signature", "progress_fingerprint", "call_id"]
+    assert_frame_equal(events(tmp_path / "lake").filter(kind="tool").select(same), direct.select(same))
+
+
 def test_many_small_files(tmp_path):
     """Files of a folder are read in handfuls; each is a source of its own."""
     for number in range(300):

@@ -105,6 +105,33 @@ def test_identical_records_are_dropped_and_counted():
     assert out.counts.rows() == [("s1", 0, 1), ("s2", 1, 0)]
 
 
+def test_nested_spans_of_one_call_are_one_event():
+    """A span right inside one of the same call is told twice where no reader saw both; the next is another attempt."""
+    span = {"reader": "otlp-json", "action_signature": "x"}
+    rows = records(
+        {**span, "span_id": "1", "identity": "span:1", "agent": None, "parent_span_id": "0", "at": at(0)},
+        {**span, "span_id": "2", "identity": "span:2", "parent_span_id": "1", "at": at(1), "agent": None},
+        {**span, "span_id": "3", "identity": "span:3", "parent_span_id": "1", "at": at(2), "agent": None},
+        {**span, "span_id": "4", "identity": "span:4", "parent_span_id": "3", "at": at(3), "tool": "other"},
+        {
+            **span,
+            "span_id": "5",
+            "identity": "span:5",
+            "parent_span_id": "4",
+            "tool": "other",
+            "action_signature": "y",
+        },
+        {**span, "span_id": "6", "parent_span_id": "2", "at": at(4), "agent": None, "tool": "below"},
+        {**span, "span_id": "0", "identity": "span:0", "kind": "agent", "tool": "", "agent": "w"},
+    )
+    out = assembled(rows.collect())
+    assert out.counts["folded"].sum() == 1
+    tools = out.events.filter(kind="tool").sort("tool", "at").select("agent", "tool").rows()
+    assert tools == [("w", "below"), ("", "other"), ("", "other"), ("w", "search"), ("w", "search")]
+    native = rows.with_columns(reader=pl.lit("native"))
+    assert assembled(native.collect()).counts.is_empty()
+
+
 def test_identity_counts_inside_a_run_only():
     """Two runs may use the same call id."""
     rows = records({"identity": "c", "run_id": "a"}, {"identity": "c", "run_id": "b"})
