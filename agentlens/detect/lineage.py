@@ -16,8 +16,10 @@ def standing(branches: pl.LazyFrame) -> pl.LazyFrame:
     Adds ``moved``: some receipt of the branch names another parent or fork point.
     """
     rows = branches.with_row_index("row")
-    order = rows.select("branch_id", "parent_id", "fork_point", "at", "source", "order", "row").sort(
-        "at", "source", "order", nulls_last=False
+    # A source is file and line; "the last in its file" compares lines as numbers, so only the file is text.
+    file = pl.col("source").str.replace(r":\d+$", "")
+    order = rows.select("branch_id", "parent_id", "fork_point", "at", "order", "row", file=file).sort(
+        "at", "file", "order", nulls_last=False
     )
     kept = order.group_by("branch_id", maintain_order=True).agg(
         row=pl.col("row").last(),
