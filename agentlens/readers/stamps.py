@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -36,3 +37,18 @@ def moment(value: Any, report: Report | None = None) -> int | None:
         return (parsed - _EPOCH) // _US
     except OverflowError:
         return None
+
+
+def epoch(value: Any, per_second: int = 1) -> int | None:
+    """Return the microseconds of a number of seconds (``per_second`` 1000: milliseconds) since 1970 UTC.
+
+    The unit is the format's, never guessed. None for anything that is no number of a time after 1970.
+
+    >>> epoch(1.5), epoch(1500, 1000), epoch("1.5")
+    (1500000, 1500000, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    if not 0 < value < per_second << 38:
+        return None
+    return value * 1_000_000 // per_second if isinstance(value, int) else round(value * 1_000_000 / per_second)
