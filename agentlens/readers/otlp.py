@@ -43,8 +43,6 @@ _CAMEL: Final = {
     "time_unix_nano": "timeUnixNano",
     "event_name": "eventName",
 }
-_IDS: Final = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
-_NESTED: Final = frozenset({dict, list})
 _KEY_AND_VALUE: Final = itemgetter("key", "value")
 _CODES: Final = frozenset({int, str})
 _NO_TRACE: Final = "0" * 32
@@ -77,34 +75,30 @@ def read(source: Source, report: Report) -> Iterator[Record]:
     if source.is_lines():
         for number, line in source.lines(report):
             value = decode.loads(line, report, number, exact=False)
-            if value.__class__ in _NESTED and _is_rounded(value):
-                value = decode.loads(line, report, number)
-            if value is not ABSENT:
-                yield from _Line(spans, report, number).events(value)
+            if value is ABSENT:
+                continue
+            faults = len(report.faults)
+            try:
+                yield from list(_Line(spans, report, number, exact=False).events(value))
+            except _RoundedError:
+                del report.faults[faults:]  # they are found again
+                yield from _Line(spans, report, number).events(decode.loads(line, report, number))
         return
     value = source.document(report, _RECORDS)
     if value is not ABSENT:
         yield from _Line(spans, report, 0).events(value)
 
 
-def _is_rounded(value: Any, depth: int = 10) -> bool:
-    """Say whether an id is a float: a whole number of 128 bits, decoded fast, lost its last digits."""
-    if value.__class__ is dict:
-        return any(
-            found.__class__ is float
-            if name in _IDS
-            else depth > 0 and found.__class__ in _NESTED and _is_rounded(found, depth - 1)
-            for name, found in value.items()
-            if name != "attributes"
-        )
-    return any(item.__class__ in _NESTED and _is_rounded(item, depth - 1) for item in value if depth > 0)
+class _RoundedError(Exception):
+    """An id is a float: a whole number of 128 bits, decoded fast, lost its last digits."""
 
 
 class _Line:
     """The records of one line (or of the whole document), numbered through."""
 
-    def __init__(self, spans: Spans, report: Report, number: int) -> None:
+    def __init__(self, spans: Spans, report: Report, number: int, *, exact: bool = True) -> None:
         self.spans = spans
+        self.exact = exact
         self.report = report
         self.number = number
         self.order = 0
@@ -170,6 +164,8 @@ class _Line:
         above: Any = get("parentSpanId")
         start: Any = get("startTimeUnixNano")
         end: Any = get("endTimeUnixNano")
+        if not self.exact and float in {trace.__class__, own.__class__, above.__class__}:
+            raise _RoundedError
         status, name, notes, links = get("status"), get("name"), get("events"), get("links")
         # the usual spelling of ids and times is taken at once, any other by the functions that know them all
         trace_id = (
@@ -227,7 +223,10 @@ class _Line:
         if name != "gen_ai.evaluation.result":
             self.report.unknown[f"log record {name if isinstance(name, str) else ''}".strip()[:80]] += 1
             return
-        trace_id = hex_id(raw.get("traceId") or raw.get("trace_id"), 16)
+        trace = raw.get("traceId") or raw.get("trace_id")
+        if not self.exact and isinstance(trace, float):
+            raise _RoundedError
+        trace_id = hex_id(trace, 16)
         if trace_id is None:
             self.fault("an evaluation without a readable traceId")
             return
