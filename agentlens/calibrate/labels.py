@@ -1,0 +1,162 @@
+"""Label files: CSV, NDJSON or Parquet into `agentlens.model.label.LABELS`, every bad row named."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from agentlens.errors import InputError
+from agentlens.model.label import LABELS, Origin, Scope, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+READERS = {".csv": "CSV", ".ndjson": "NDJSON", ".jsonl": "NDJSON", ".parquet": "Parquet"}
+_REQUIRED = ("scope", "label")
+_CLOSED = {"scope": tuple(Scope), "label": tuple(State), "source": tuple(Origin)}
+_COUNTS = ("onset_seq", "onset_hi_seq", "end_seq")
+_TIMES = ("onset_at", "end_at", "observed_until")
+SHOWN = 5
+"""How many bad rows or runs a message lists before it says how many more there are."""
+
+
+def read_labels(path: str | Path) -> pl.DataFrame:
+    """Read a label file.
+
+    Returns
+    -------
+    DataFrame
+        `LABELS`, in the order of the file; ``source`` is ``human`` where the file has no such column.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, has columns that are not known, or rows that cannot be labels; the
+        message lists the rows.
+    """
+    where = Path(path)
+    kind = READERS.get(where.suffix.lower())
+    if kind is None:
+        raise InputError.at(str(path), "the ending says no format of labels", accepted=", ".join(READERS))
+    try:
+        raw = _raw(where, kind)
+    except (OSError, PolarsError) as error:
+        what = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise InputError.at(
+            str(path), f"cannot be read as {kind}: {what}", accepted=f"a {kind} file of labels"
+        ) from None
+    return conform_labels(raw, str(path))
+
+
+def _raw(path: Path, kind: str) -> pl.DataFrame:
+    if kind == "Parquet":
+        return pl.read_parquet(path)
+    if kind == "NDJSON":
+        return pl.read_ndjson(path, infer_schema_length=None)
+    return pl.read_csv(path, infer_schema=False)
+
+
+def conform_labels(raw: pl.DataFrame, where: str = "labels") -> pl.DataFrame:
+    """Bring a frame of labels into `LABELS` and check each row by itself.
+
+    Raises
+    ------
+    InputError
+        See `read_labels`; ``where`` goes in front of the message.
+    """
+    strange = sorted(set(raw.columns) - set(LABELS))
+    if strange:
+        raise InputError.at(
+            where, f"unknown column {', '.join(map(repr, strange))}", accepted=", ".join(LABELS)
+        )
+    missing = [name for name in _REQUIRED if name not in raw.columns]
+    if missing:
+        raise InputError.at(where, f"no column {' and '.join(missing)}", accepted="run_id, scope, label, ...")
+    frame = raw.select(_typed(name, raw.schema.get(name)) for name in LABELS)
+    _refuse(where, frame, _lost(raw, frame))
+    if "source" not in raw.columns:
+        frame = frame.with_columns(source=pl.lit(str(Origin.HUMAN)))
+    frame = frame.with_columns(
+        pl.col("source").fill_null(str(Origin.HUMAN)), pl.col("label_version").fill_null("1")
+    )
+    _refuse(where, frame, _faults())
+    return frame
+
+
+def _typed(name: str, given: pl.DataType | None) -> pl.Expr:
+    wanted = LABELS[name]
+    if given is None:
+        return pl.lit(None, dtype=wanted).alias(name)
+    column = pl.col(name)
+    if given == pl.String():
+        column = pl.when(column.str.strip_chars() != "").then(column.str.strip_chars())
+        if name in _TIMES:
+            return _time(column).alias(name)
+    elif name in _TIMES and given.is_numeric():
+        # epoch seconds, as in native records
+        return (column.cast(pl.Float64) * 1_000_000).round().cast(pl.Int64).cast(wanted).alias(name)
+    return column.cast(wanted, strict=False).alias(name)
+
+
+def _time(column: pl.Expr) -> pl.Expr:
+    """RFC 3339; a time without a zone is UTC."""
+    zoned = column.str.replace(r"^(\d{4}-\d\d-\d\d) ", "${1}T").str.replace(r"[zZ]$", "+00:00")
+    zoned = pl.when(zoned.str.contains(r"[+-]\d\d:?\d\d$")).then(zoned).otherwise(zoned + "+00:00")
+    return zoned.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%z", time_unit="us", time_zone="UTC", strict=False)
+
+
+def _lost(raw: pl.DataFrame, frame: pl.DataFrame) -> Iterable[tuple[str, pl.Expr | pl.Series]]:
+    """Values that were there and could not be read as their type."""
+    for name in (*_COUNTS, *_TIMES):
+        if name in raw.columns:
+            given = raw[name].cast(pl.String, strict=False).fill_null("").str.strip_chars() != ""
+            wanted = "a whole number" if name in _COUNTS else "a time (RFC 3339)"
+            yield f"{name} is no {wanted.removeprefix('a ')}", given & frame[name].is_null()
+
+
+def _faults() -> Iterable[tuple[str, pl.Expr]]:
+    for name, values in _CLOSED.items():
+        fault = ~pl.col(name).is_in([str(v) for v in values]).fill_null(False)
+        yield f"{name} is none of {', '.join(values)}", fault
+    handoff = pl.col("scope") == str(Scope.HANDOFF)
+    yield "run_id is missing", ~handoff & pl.col("run_id").is_null()
+    yield "operation_id is missing (scope handoff)", handoff & pl.col("operation_id").is_null()
+    placed = pl.col("onset_seq").is_not_null() | pl.col("onset_at").is_not_null()
+    yield "an interval needs onset_seq or onset_at", (pl.col("scope") == str(Scope.INTERVAL)) & ~placed
+    yield "a step needs onset_seq", (pl.col("scope") == str(Scope.STEP)) & pl.col("onset_seq").is_null()
+    yield "onset_hi_seq is before onset_seq", pl.col("onset_hi_seq") < pl.col("onset_seq")
+    yield (
+        "the end is before the onset",
+        (pl.col("end_seq") < pl.col("onset_seq")) | (pl.col("end_at") < pl.col("onset_at")),
+    )
+
+
+def _refuse(where: str, frame: pl.DataFrame, faults: Iterable[tuple[str, pl.Expr | pl.Series]]) -> None:
+    for what, fault in faults:
+        bad = frame.with_row_index("_row", offset=1).filter(fault)
+        if bad.height:
+            rows = ", ".join(str(row) for row in bad["_row"].head(SHOWN).to_list())
+            more = f" and {bad.height - SHOWN:,} more" if bad.height > SHOWN else ""
+            raise InputError.at(where, f"row {rows}{more}: {what}", accepted="see docs: label files")
+
+
+def labels_digest(labels: pl.DataFrame) -> str:
+    """Digest of the assertions, whatever their order: the version that a profile records.
+
+    Examples
+    --------
+    >>> labels_digest(LABELS.to_frame()) == labels_digest(LABELS.to_frame())
+    True
+    """
+    ordered = labels.select(list(LABELS)).unique().sort(list(LABELS), nulls_last=False)
+    plain = ordered.with_columns(pl.col(name).dt.epoch("us") for name in _TIMES)
+    return hashlib.blake2b(plain.write_ndjson().encode(), digest_size=16).hexdigest()
+
+
+def listed(names: Sequence[str], limit: int = SHOWN) -> str:
+    """Name a few and say how many more there are."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")

@@ -1,0 +1,272 @@
+"""The exact sweep: every rule of the grid from one pass over the events (CALIBRATION section 3).
+
+The stretches ``S_p`` of every event are found once per evidence mode. A rule then only compares them with its
+thresholds, on the few events where some stretch is two laps long; what goes before the cycle condition (leases,
+retries, hard failures, what was not reachable) is the same for every rule and is masked once. The results equal
+those of `agentlens.detect.loops` and `agentlens.detect.episodes` run rule by rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from agentlens.calibrate.sweep_episodes import LaneFacts, starts_of_episodes
+from agentlens.detect import cycles
+from agentlens.detect.hard_lanes import fill_unknown
+from agentlens.detect.lanes import LANE, in_lanes
+from agentlens.detect.loops import loops
+from agentlens.detect.rules import Evidence, Rule
+from agentlens.model.enums import Kind, Outcome, Reason, Verdict
+from agentlens.model.event import ACTIONS, TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agentlens.calibrate.grid import Cell, Key
+    from agentlens.detect.policies import Policies
+
+Ints: TypeAlias = NDArray[np.int32]
+Bits: TypeAlias = NDArray[np.bool_]
+
+ACTION_ROWS = pl.Schema(
+    {"run_id": pl.String(), "agent": pl.String(), "seq": pl.Int64(), "at": TIME, "ended_at": TIME}
+)
+ALERTS = pl.Schema(
+    {"cell": pl.Int32(), "row": pl.Int32(), "onset": pl.Int32(), "last": pl.Int32(), "period": pl.Int32()}
+)
+DOUBTS = pl.Schema({"cell": pl.Int32(), "row": pl.Int32()})
+TOTALS = pl.Schema(
+    {"cell": pl.Int32(), "alerts": pl.Int64(), "stuck_events": pl.Int64(), "uncertain_events": pl.Int64()}
+)
+_NEVER = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What every cell does on these events.
+
+    ``cells``: the classes, in order; ``cell`` in the frames is the position in it. ``actions`` (`ACTION_ROWS`):
+    one row an action, sorted by lane and seq; ``row``, ``onset`` and ``last`` in the frames are positions in it.
+    ``alerts`` (`ALERTS`): one row an episode: its alert, the first event of its first lap, its last stuck event
+    and its period. ``doubts`` (`DOUBTS`): the first uncertain event of each lane that has one. ``totals``
+    (`TOTALS`): one row a cell.
+    """
+
+    cells: tuple[Cell, ...]
+    actions: pl.DataFrame
+    alerts: pl.DataFrame
+    doubts: pl.DataFrame
+    totals: pl.DataFrame
+
+    def of(self, cell: int) -> pl.DataFrame:
+        """Alerts of one cell with the run, lane, seq and time of alert and onset."""
+        mine = self.alerts.filter(pl.col("cell") == cell)
+        at = self.actions[mine["row"].to_list()]
+        begun = self.actions[mine["onset"].to_list()].select(
+            pl.col("seq").alias("onset_seq"), pl.col("at").alias("onset_at")
+        )
+        return pl.concat([mine, at, begun], how="horizontal")
+
+
+def sweep(
+    parts: Iterable[pl.LazyFrame],
+    cells: Sequence[Cell],
+    *,
+    policies: Policies | None = None,
+    actions: Sequence[str] = ACTIONS,
+) -> Sweep:
+    """Try every cell on every part (whole runs each, such as the buckets of a lake).
+
+    Parameters
+    ----------
+    parts
+        Event tables that hold disjoint runs.
+    cells
+        From `agentlens.calibrate.grid.classes`.
+    policies, actions
+        As for `agentlens.detect.loops`.
+    """
+    keys = [cell.key for cell in cells]
+    found = [_part(events, keys, policies, actions) for events in parts]
+    offset = 0
+    alerts, doubts = [ALERTS.to_frame()], [DOUBTS.to_frame()]
+    totals = np.zeros((len(cells), 3), dtype=np.int64)
+    for part in found:
+        shift = pl.lit(offset, dtype=pl.Int32)
+        alerts.append(part.alerts.with_columns(pl.col("row", "onset", "last") + shift))
+        doubts.append(part.doubts.with_columns(pl.col("row") + shift))
+        totals += part.totals
+        offset += part.actions.height
+    return Sweep(
+        cells=tuple(cells),
+        actions=pl.concat([ACTION_ROWS.to_frame(), *(part.actions for part in found)]),
+        alerts=pl.concat(alerts).sort("cell", "row"),
+        doubts=pl.concat(doubts).sort("cell", "row"),
+        totals=pl.DataFrame(
+            {"cell": np.arange(len(cells)), **dict(zip(list(TOTALS)[1:], totals.T, strict=True))}
+        ).cast(TOTALS),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    actions: pl.DataFrame
+    alerts: pl.DataFrame
+    doubts: pl.DataFrame
+    totals: NDArray[np.int64]
+
+
+def _part(
+    events: pl.LazyFrame, keys: Sequence[Key], policies: Policies | None, actions: Sequence[str]
+) -> _Part:
+    held = events.collect()
+    lanes = in_lanes(held.lazy(), actions).collect()
+    facts = LaneFacts.of(lanes, _passed_before(held, lanes))
+    masked, unreachable = _masked(lanes, policies)
+    totals = np.zeros((len(keys), 3), dtype=np.int64)
+    none = np.empty(0, dtype=np.int32)
+    alerts: list[tuple[Ints, ...]] = [(none,) * 4] * len(keys)
+    doubts: list[tuple[Ints, ...]] = [(none,)] * len(keys)
+    modes: dict[tuple[Evidence, int | None], list[int]] = {}
+    for number, key in enumerate(keys):
+        modes.setdefault(key[:2], []).append(number)
+    for (evidence, gap), numbers in modes.items():
+        longest = max(len(keys[n][2]) for n in numbers)
+        scores = Scores.of(lanes, longest, evidence, gap, masked)
+        for n in numbers:
+            stuck, period, stretch = scores.stuck(keys[n][2], keys[n][3])
+            uncertain = scores.uncertain(keys[n][2], keys[n][3])
+            begins, last = starts_of_episodes(facts, stuck, period, stretch)
+            totals[n] = begins.size, stuck.size, uncertain.size + unreachable.size
+            alerts[n] = stuck[begins], (stuck - stretch + 1)[begins], last, period[begins]
+            doubts[n] = (_first_of_lanes(facts.start, uncertain, unreachable),)
+    return _Part(
+        actions=lanes.select(list(ACTION_ROWS)),
+        alerts=_frame(ALERTS, alerts),
+        doubts=_frame(DOUBTS, doubts),
+        totals=totals,
+    )
+
+
+def _first_of_lanes(start: Ints, uncertain: Ints, unreachable: Ints) -> Ints:
+    rows = np.union1d(uncertain, unreachable) if unreachable.size else uncertain
+    _, first = np.unique(start[rows], return_index=True)
+    return rows[first].astype(np.int32)
+
+
+def _frame(schema: pl.Schema, pieces: Sequence[tuple[Ints, ...]]) -> pl.DataFrame:
+    """Columns after ``cell``, one piece a cell, as one frame."""
+    names = list(schema)[1:]
+    columns = {"cell": np.repeat(np.arange(len(pieces), dtype=np.int32), [piece[0].size for piece in pieces])}
+    for place, name in enumerate(names):
+        columns[name] = np.concatenate([np.empty(0, dtype=np.int32), *(piece[place] for piece in pieces)])
+    return pl.DataFrame(columns, schema=schema)
+
+
+def _masked(lanes: pl.DataFrame, policies: Policies | None) -> tuple[Bits, Ints]:
+    """Actions whose verdict no cycle decides, and the uncertain ones among them; a rule that never holds tells."""
+    judged = loops(lanes.lazy(), Rule(thresholds=(_NEVER,)), policies, actions=(Kind.TOOL,)).collect()
+    masked = (judged["verdict"] != str(Verdict.WORKING)).to_numpy()
+    unreachable = judged["reason"].eq_missing(str(Reason.UNREACHABLE)).to_numpy()
+    return masked, np.flatnonzero(unreachable).astype(np.int32)
+
+
+def _passed_before(events: pl.DataFrame, lanes: pl.DataFrame) -> Bits:
+    """Whether an outside judgement ``passed`` lies between this action and the one before in its lane."""
+    before = np.zeros(lanes.height, dtype=bool)
+    if not {"kind", "outcome"} <= set(events.columns):
+        return before
+    passed = events.lazy().filter(
+        pl.col("kind").eq_missing(str(Kind.VERDICT)) & pl.col("outcome").eq_missing(str(Outcome.PASSED))
+    )
+    agent = pl.col("agent").fill_null("") if "agent" in events.columns else pl.lit("").alias("agent")
+    given = passed.select("run_id", agent, "seq").collect()
+    if given.is_empty():
+        return before
+    rows = lanes.select(*LANE, "seq", "row").sort("seq")
+    after = given.sort("seq").join_asof(
+        rows, on="seq", by=list(LANE), strategy="forward", check_sortedness=False
+    )
+    before[after["row"].drop_nulls().to_numpy()] = True
+    return before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Stretches of the actions where some rule may hold.
+
+    ``rows``: their positions. ``low``: ``S_lo`` by row and period. ``best``: ``low``'s running maximum over periods.
+    ``so_far``: actions of the lane up to each. ``soft``: which of them have an unknown, with their ``high``.
+    """
+
+    rows: Ints
+    low: Ints
+    best: Ints
+    so_far: Ints
+    soft: Ints
+    high: Ints
+
+    @classmethod
+    def of(
+        cls, lanes: pl.DataFrame, max_period: int, evidence: Evidence, max_gap_us: int | None, masked: Bits
+    ) -> Scores:
+        """Find the stretches of all actions and keep those that are two laps long for some period."""
+        gap = None if max_gap_us is None else max_gap_us / 1_000_000
+        rule = Rule(
+            thresholds=tuple(2 * p for p in range(1, max_period + 1)), evidence=evidence, max_gap_s=gap
+        )
+        periods = range(1, max_period + 1)
+        known = cycles.with_lengths(lanes.lazy(), rule).with_columns(
+            pl.col(f"S_{p}").alias(f"H_{p}") for p in periods
+        )
+        hot = pl.any_horizontal(pl.col(f"H_{p}") >= 2 * p for p in periods)
+        filled = fill_unknown(known.collect(), rule=rule).lazy().filter(hot & ~pl.Series("masked", masked))
+        kept = filled.select("row", "start", pl.col("^[SH]_[0-9]+$")).collect()
+        rows = kept["row"].to_numpy().astype(np.int32)
+        low = _matrix(kept, "S", max_period)
+        high = _matrix(kept, "H", max_period)
+        soft = np.flatnonzero((high != low).any(axis=1)).astype(np.int32)
+        return cls(
+            rows=rows,
+            low=low,
+            best=np.maximum.accumulate(low, axis=1),
+            so_far=rows - kept["start"].to_numpy() + 1,
+            soft=soft,
+            high=high[soft],
+        )
+
+    def stuck(self, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> tuple[Ints, Ints, Ints]:
+        """Rows where the cycle condition holds, with the loop's period and its stretch."""
+        least = min(thresholds[0], heads[0]) if heads else thresholds[0]
+        near = np.flatnonzero(self.best[:, len(thresholds) - 1] >= least)
+        hold = _holds(self.low[near], self.so_far[near], thresholds, heads)
+        some = hold.any(axis=1)
+        at, hold = near[some], hold[some]
+        period = hold.argmax(axis=1).astype(np.int32)
+        return self.rows[at], period + 1, self.low[at, period]
+
+    def uncertain(self, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> Ints:
+        """Rows where some completion of the unknowns would make it hold, and some would not."""
+        so_far = self.so_far[self.soft]
+        low = _holds(self.low[self.soft], so_far, thresholds, heads).any(axis=1)
+        high = _holds(self.high, so_far, thresholds, heads).any(axis=1)
+        return self.rows[self.soft[high & ~low]]
+
+
+def _holds(stretch: Ints, so_far: Ints, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> Bits:
+    mine = stretch[:, : len(thresholds)]
+    hold: Bits = mine >= np.asarray(thresholds, dtype=np.int32)
+    if heads is not None:
+        whole = so_far[:, None]
+        hold |= (mine == whole) & (whole >= np.asarray(heads, dtype=np.int32))
+    return hold
+
+
+def _matrix(frame: pl.DataFrame, kind: str, max_period: int) -> Ints:
+    columns = [frame[f"{kind}_{p}"].to_numpy() for p in range(1, max_period + 1)]
+    return np.stack(columns, axis=1).astype(np.int32, copy=False)
