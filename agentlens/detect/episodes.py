@@ -10,10 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from agentlens.detect import cycles
-from agentlens.detect.lanes import LANE, in_lanes
+from agentlens.detect.lanes import LANE, conform, in_lanes
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.model.enums import Kind, Outcome, Verdict
-from agentlens.model.event import EVENTS
 from agentlens.model.verdict import EPISODES
 
 if TYPE_CHECKING:
@@ -25,7 +24,12 @@ NANO = 1_000_000_000
 """Cost is summed as integer nano-dollars, so that the order of addition does not matter."""
 
 _KEY = (*LANE, "seq")
-_FACTS = ("kind", "at", "outcome", "tokens_in", "tokens_out", "cost_usd")
+_FACTS = (
+    *_KEY,
+    *("kind", "at", "ended_at", "workflow", "tool", "external_input", "milestone", "outcome"),
+    *("action_signature", "progress_fingerprint", "normaliser_version", "fingerprint_version", "key_id"),
+    *("tokens_in", "tokens_out", "cost_usd"),
+)
 _Int = npt.NDArray[np.int64]
 
 
@@ -54,20 +58,11 @@ def episodes(events: pl.LazyFrame, verdicts: pl.LazyFrame, rule: Rule | RuleBook
     """
     stuck = verdicts.filter(pl.col("verdict") == str(Verdict.STUCK_LOOP)).select(LANE).unique()
     judged = verdicts.join(stuck, on=LANE, how="semi").select(*_KEY, "verdict", "period")
-    facts = _with_facts(events).join(stuck, on=LANE, how="semi")
+    facts = conform(events, _FACTS).join(stuck, on=LANE, how="semi")
     lanes = in_lanes(facts.join(judged, on=_KEY, how="semi"), tuple(Kind))
     stretches = _stretches(lanes.join(judged, on=_KEY, how="left", maintain_order="left"), RuleBook.of(rule))
     walked = facts.join(stretches, on=_KEY, how="left").sort(_KEY)
     return walked.map_batches(_walk, schema=EPISODES)
-
-
-def _with_facts(events: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the columns of the event table that are absent."""
-    given = events.collect_schema()
-    absent = [pl.lit(None, dtype=dtype).alias(name) for name, dtype in EVENTS.items() if name not in given]
-    return events.with_columns(absent).with_columns(
-        pl.col("agent").fill_null(""), pl.col("kind").fill_null(str(Kind.TOOL))
-    )
 
 
 def _stretches(lanes: pl.LazyFrame, book: RuleBook) -> pl.LazyFrame:
@@ -258,12 +253,13 @@ def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
     onset, alert, end = ([getattr(e, name) for e in found] for name in ("onset", "alert", "end"))
     tokens, cost = _inside(_tokens(frame), onset, end), _inside(_nano(frame), onset, end)
     periods = [e.period for e in found]
+    laps = _laps(frame, found)
     columns = {
         "run_id": at("run_id", alert),
         "agent": at("agent", alert),
         "period": periods,
         "laps": at("stretch", [e.last_stuck for e in found]) // pl.Series(periods, dtype=pl.Int32),
-        "tools": [at("tool", e.lap).to_list() for e in found],
+        "tools": laps["tool"],
         **{
             f"{n}_{c}": at(c, rows)
             for n, rows in (("onset", onset), ("alert", alert), ("end", end))
@@ -272,12 +268,21 @@ def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
         "closed_by": [e.closed_by for e in found],
         "tokens": tokens,
         "cost_usd": cost.to_frame("nano").select(dollars(pl.col("nano"))).to_series(),
-        "lap_signatures": [at("action_signature", e.lap).to_list() for e in found],
-        "lap_fingerprints": [at("progress_fingerprint", e.lap).to_list() for e in found],
+        "lap_signatures": laps["action_signature"],
+        "lap_fingerprints": laps["progress_fingerprint"],
     }
     return pl.DataFrame(columns, schema_overrides=EPISODES).select(
         pl.col(n).cast(t) for n, t in EPISODES.items()
     )
+
+
+def _laps(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
+    """Tools, signatures and fingerprints of each episode's lap, as lists."""
+    names = ("tool", "action_signature", "progress_fingerprint")
+    rows = pl.Series([row for e in found for row in e.lap], dtype=pl.UInt32)
+    number = pl.Series("number", [i for i, e in enumerate(found) for _ in e.lap], dtype=pl.UInt32)
+    lap = frame.select(pl.col(names).gather(rows)).with_columns(number)
+    return lap.group_by("number", maintain_order=True).agg(names)
 
 
 def tokens() -> pl.Expr:
