@@ -79,21 +79,21 @@ def read(source: Source, report: Report) -> Iterator[Record]:
                 continue
             faults = len(report.faults)
             try:
-                yield from list(_Line(spans, report, number, exact=False).events(value))
+                yield from list(Line(spans, report, number, exact=False).events(value))
             except _RoundedError:
                 del report.faults[faults:]  # they are found again
-                yield from _Line(spans, report, number).events(decode.loads(line, report, number))
+                yield from Line(spans, report, number).events(decode.loads(line, report, number))
         return
     value = source.document(report, _RECORDS)
     if value is not ABSENT:
-        yield from _Line(spans, report, 0).events(value)
+        yield from Line(spans, report, 0).events(value)
 
 
 class _RoundedError(Exception):
     """An id is a float: a whole number of 128 bits, decoded fast, lost its last digits."""
 
 
-class _Line:
+class Line:
     """The records of one line (or of the whole document), numbered through."""
 
     def __init__(self, spans: Spans, report: Report, number: int, *, exact: bool = True) -> None:
