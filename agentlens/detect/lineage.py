@@ -16,17 +16,31 @@ def standing(branches: pl.LazyFrame) -> pl.LazyFrame:
     Adds ``moved``: some receipt of the branch names another parent or fork point.
     """
     rows = branches.with_row_index("row")
+    return rows.join(_kept(rows), on="row").drop("row")
+
+
+def _kept(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Number of the row that stands for each branch, and ``moved``; only repeated branches are compared."""
     # A source is file and line; "the last in its file" compares lines as numbers, so only the file is text.
     file = pl.col("source").str.replace(r":\d+$", "")
-    order = rows.select("branch_id", "parent_id", "fork_point", "at", "order", "row", file=file).sort(
-        "at", "file", "order", nulls_last=False
-    )
-    kept = order.group_by("branch_id", maintain_order=True).agg(
+    narrow = rows.select(
+        "row",
+        "branch_id",
+        "parent_id",
+        "fork_point",
+        "at",
+        "source",
+        "order",
+        again=pl.col("branch_id").is_duplicated(),
+    ).cache()
+    single = narrow.filter(~pl.col("again")).select("row", moved=pl.lit(False))
+    order = narrow.filter("again").with_columns(file=file).sort("at", "file", "order", nulls_last=False)
+    repeated = order.group_by("branch_id", maintain_order=True).agg(
         row=pl.col("row").last(),
         moved=(pl.col("parent_id").min() != pl.col("parent_id").max()).fill_null(value=False)
         | (pl.col("fork_point").min() != pl.col("fork_point").max()).fill_null(value=False),
     )
-    return rows.join(kept.select("row", "moved"), on="row").drop("row")
+    return pl.concat([single, repeated.select("row", "moved")])
 
 
 def lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
@@ -61,18 +75,27 @@ def _climb(frame: pl.DataFrame) -> pl.DataFrame:
         top[moving] = top[jump[moving]]
         jump = np.where(moving, jump[jump], _NONE)
     cyclic = jump != _NONE
-    ids = frame["branch_id"].to_list()
-    parents = frame["parent_id"].gather(top).to_list() if len(frame) else []
-    family = [
-        _cycle_name(ids, up, at) if cyclic[at] else (parents[at] if parents[at] is not None else ids[top[at]])
-        for at in range(len(ids))
-    ]
-    below = [parents[at] is not None and parents[at] != ids[top[at]] for at in range(len(ids))]
-    depth = [None if cyclic[at] else int(steps[at]) + below[at] for at in range(len(ids))]
-    return pl.DataFrame(
-        {"branch_id": ids, "family": family, "depth": depth, "cyclic": cyclic},
-        schema={"branch_id": pl.String(), "family": pl.String(), "depth": pl.Int64(), "cyclic": pl.Boolean()},
+    ids, parents = frame["branch_id"], frame["parent_id"]
+    top_id, top_parent = ids.gather(top), parents.gather(top)
+    told = pl.DataFrame(
+        {"branch_id": ids, "top": top_id, "above": top_parent, "steps": steps, "cyclic": cyclic}
     )
+    is_below = (pl.col("above") != pl.col("top")).fill_null(value=False)
+    lines = told.select(
+        "branch_id",
+        family=pl.coalesce("above", "top"),
+        depth=pl.when(~pl.col("cyclic")).then(pl.col("steps") + is_below.cast(pl.Int64)),
+        cyclic="cyclic",
+    )
+    if not cyclic.any():
+        return lines
+    names = ids.to_list()
+    reached = np.flatnonzero(cyclic)
+    cycles = pl.DataFrame(
+        {"branch_id": ids.gather(reached), "cycle": [_cycle_name(names, up, at) for at in reached]}
+    )
+    named = lines.join(cycles, on="branch_id", how="left", maintain_order="left")
+    return named.with_columns(family=pl.coalesce("cycle", "family")).drop("cycle")
 
 
 def _cycle_name(ids: list[str], up: np.ndarray, at: int) -> str:

@@ -50,27 +50,35 @@ def resets(
         .with_columns(result=branch_state(), siblings_resumed=_siblings_resumed())
         .with_columns(reason=deciding_reason())
     ).cache()
-    told = _with_subject(judged, state_keys)
     # Resumed again and again from one point while authority or what became of the effects is not settled.
     unsettled = (pl.col("gate_3") != "pass") | (pl.col("gate_4") != "pass")
     again = (pl.col("siblings_resumed") > 1) & pl.col("resumed").fill_null(value=False) & unsettled
-    return told.select(_output(name, again, exact=pl.col("restore") == EXACT) for name in RESETS).sort(
-        "branch_id"
+    told = judged.select(
+        _output(name, again, exact=pl.col("restore") == EXACT) for name in RESETS if name != "subject"
     )
+    subjects = _subjects(judged, state_keys)
+    return told.join(subjects, on="branch_id", how="left").select(RESETS.names()).sort("branch_id")
 
 
 def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     """Standing receipts with ``family``, ``depth``, ``cyclic``, ``parent_checkpoints`` and ``shared_outcome``."""
-    stands = lineage(standing(branches)).cache()
-    receipts = branches.select("branch_id", receipt=pl.col("outcome").struct.field("receipt_id")).drop_nulls()
-    several = receipts.group_by("receipt").agg(pl.col("branch_id").n_unique()).filter(pl.col("branch_id") > 1)
+    receipt = pl.col("outcome").struct.field("receipt_id")
+    stands = standing(branches).with_columns(receipt=receipt).with_row_index("place").cache()
+    # Everything about lineage is found on a few columns; the wide rows are joined once, by number.
+    narrow = stands.select("place", "branch_id", "parent_id", "receipt", "checkpoints").cache()
+    told = (
+        branches.select("branch_id", receipt=receipt).drop_nulls().filter(pl.col("receipt").is_duplicated())
+    )
+    several = told.group_by("receipt").agg(pl.col("branch_id").n_unique()).filter(pl.col("branch_id") > 1)
     shared = several.select("receipt", shared_outcome=pl.lit(True))
-    checkpoints = stands.select(parent_id="branch_id", parent_checkpoints="checkpoints").drop_nulls()
-    return (
-        stands.with_columns(receipt=pl.col("outcome").struct.field("receipt_id"))
+    checkpoints = narrow.select(parent_id="branch_id", parent_checkpoints="checkpoints").drop_nulls()
+    found = (
+        lineage(narrow.drop("checkpoints"))
         .join(shared, on="receipt", how="left")
         .join(checkpoints, on="parent_id", how="left")
+        .drop("branch_id", "parent_id", "receipt")
     )
+    return stands.join(found, on="place", how="left").drop("place")
 
 
 def with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyFrame:
@@ -103,8 +111,8 @@ def _siblings_resumed() -> pl.Expr:
     return resumed.sum().over("parent_id", "fork_point")
 
 
-def _with_subject(judged: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
-    """Add ``subject``: the first state key or effect that does not pass, of the branches one of them stopped."""
+def _subjects(judged: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
+    """Give ``subject`` of the branches a state key or effect stopped: the first that does not pass."""
     element = pl.element().struct
     status = key_status(pl.element().struct.field, keys.drifting)
     poor = pl.col("state").list.eval(element.field("key").filter(status < DRIFT))
@@ -120,7 +128,7 @@ def _with_subject(judged: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
         .then(pl.coalesce(required.list.set_intersection(poor).list.min(), absent.list.min()))
         .otherwise(pl.coalesce(unsettled.list.min(), "first_call"))
     )
-    return judged.join(stopped.select("branch_id", subject=subject), on="branch_id", how="left")
+    return stopped.select("branch_id", subject=subject)
 
 
 def _output(name: str, again: pl.Expr, *, exact: pl.Expr) -> pl.Expr:
