@@ -100,7 +100,7 @@ def starts_of_episodes(facts: LaneFacts, rows: Ints, period: Ints, stretch: Ints
         return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     goes_on = rows[1:] == rows[:-1] + 1
     goes_on &= facts.start[rows[1:]] == facts.start[rows[:-1]]
-    goes_on &= period[1:] == period[:-1]
+    goes_on &= (period[1:] == period[:-1]) & ~facts.passed[rows[1:]]
     first = np.concatenate([[0], np.flatnonzero(~goes_on) + 1]).astype(np.int32)
     segments = _Segments(
         alert=rows[first],
