@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -86,7 +87,7 @@ def ingest(
         registry.named(format)
     mapping = None if sql is None else mapping_text(sql)
     settings = Settings(normaliser=normaliser, format=format, sql=mapping)
-    found = _expanded(sources)
+    found = _expanded(sources, lake)
     if dry_run:
         manifest = manifests.load(lake) or Manifest()
         planned = [plan(source, manifest, settings) for source in found]
@@ -211,14 +212,21 @@ class _Ingest:
 # -- sources
 
 
-def _expanded(sources: Sources) -> list[Source]:
+def _expanded(sources: Sources, lake: Path) -> list[Source]:
     many = [sources] if isinstance(sources, str | Path | Source) else list(sources)
     if not many:
         raise InputError("no source is given; accepted: files, folders, patterns, or -")
     found = [one for one in many if isinstance(one, Source)]
-    found += expand([one for one in many if not isinstance(one, Source)])
+    outside = expand([one for one in many if not isinstance(one, Source)])
+    if (lake / manifests.MANIFEST).exists():  # a folder that holds the lake too is read without it
+        home = lake.resolve()
+        outside = [one for one in outside if not one.path.resolve().is_relative_to(home)]
+    found += outside
     if not found:
         raise InputError(f"{many[0]}: holds no file; accepted: a folder with trace exports")
+    twice = [name for name, count in Counter(one.name for one in found).items() if count > 1]
+    if twice:
+        raise InputError(f"two sources are called {twice[0]!r}; accepted: a name of its own for each")
     return found
 
 

@@ -359,6 +359,16 @@ def test_source_objects_and_settings_are_checked(tmp_path):
         put([], tmp_path / "lake")
 
 
+def test_folder_that_holds_the_lake_too(tmp_path):
+    """The lake's own files are no sources, so reading the folder around it again changes nothing."""
+    write(tmp_path / "a.ndjson", *run_of("r"))
+    assert statuses(put(tmp_path, tmp_path / "lake")) == ["new"]
+    assert statuses(put(tmp_path, tmp_path / "lake")) == ["unchanged"]
+    one = Source.of(tmp_path / "a.ndjson")
+    with pytest.raises(InputError, match="two sources"):
+        put([one, one], tmp_path / "lake")
+
+
 def test_folder_with_other_things_is_no_lake(tmp_path):
     """A folder that holds anything else is never written into."""
     source = write(tmp_path / "a.ndjson", *run_of("r"))
