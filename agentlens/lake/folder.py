@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from agentlens.errors import LakeError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.lock import LOCK, locked
@@ -39,9 +41,12 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
             )
     try:
         with locked(lake):
+            for left in lake.glob(f"{ASIDE}*"):  # by an ingest that was killed
+                shutil.rmtree(left, ignore_errors=True)
             yield manifests.load(lake)
-    except OSError as error:
-        raise LakeError(f"{lake}: writing failed, the lake is as it was: {error.strerror or error}") from None
+    except (OSError, pl.exceptions.ComputeError) as error:
+        what = getattr(error, "strerror", None) or error
+        raise LakeError(f"{lake}: writing failed, the lake is as it was: {what}") from None
     finally:
         if made and not (lake / manifests.MANIFEST).exists():
             shutil.rmtree(lake, ignore_errors=True)
@@ -53,9 +58,7 @@ def _ours(name: str, known: set[str]) -> bool:
 
 @contextmanager
 def aside(lake: Path) -> Iterator[Path]:
-    """Give a folder for parts, on the lake's own disk; also clear those that killed ingests left."""
-    for old in lake.glob(f"{ASIDE}*"):
-        shutil.rmtree(old, ignore_errors=True)
+    """Give a folder for parts, on the lake's own disk."""
     folder = Path(tempfile.mkdtemp(prefix=ASIDE, dir=lake))
     try:
         yield folder

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
+from agentlens.errors import LakeError
 from agentlens.lake.reading import perform
 from agentlens.lake.workers import receive, send
+
+if TYPE_CHECKING:
+    from agentlens.lake.reading import Task, TaskRead
+    from agentlens.normalise.rows import Normaliser
 
 
 def main() -> None:
@@ -19,9 +25,17 @@ def main() -> None:
     try:
         normaliser = receive(tasks)
         while True:
-            send(results, perform(receive(tasks), normaliser))
-    except (EOFError, BrokenPipeError, FileNotFoundError):
-        os._exit(0)  # the parent is gone, and with it the folder of parts
+            send(results, _done(receive(tasks), normaliser))
+    except (EOFError, BrokenPipeError):
+        os._exit(0)  # the parent is gone
+
+
+def _done(task: Task, normaliser: Normaliser) -> TaskRead | LakeError:
+    """Perform a task; a disk that is full or a fault of ours goes to the parent, which ends the ingest."""
+    try:
+        return perform(task, normaliser)
+    except Exception as error:  # noqa: BLE001 - told, in one line, by whoever asked
+        return LakeError(f"reading failed, nothing was changed: {type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from agentlens.errors import LakeError
 from agentlens.lake import Lake, ingest, rewrite, store
 from agentlens.lake.lock import locked
 from agentlens.lake.manifest import SCHEMA_VERSION
-from agentlens.lake.reading import Task
-from agentlens.lake.workers import Processes
+from agentlens.lake.reading import Piece, Task
+from agentlens.lake.workers import Processes, _start, receive, send
+from agentlens.readers.source import Source
 from tests.lake.exports import NORMALISER, event, events, run_of, tree, write
 
 
@@ -137,6 +138,21 @@ def test_reading_process_that_dies_is_one_clear_error(tmp_path):
         processes._children[0].kill()
         with pytest.raises(LakeError, match="ended early"):
             list(processes.run([Task(number=0, pieces=(), folder=source.parent)]))
+
+
+def test_reading_process_tells_what_went_wrong(tmp_path):
+    """A child that cannot write its part says so in one line; its own output stays silent."""
+    source = Source.of(write(tmp_path / "a.ndjson", *run_of("r")))
+    child = _start()
+    with child:
+        send(child.stdin, NORMALISER)
+        piece = Piece(source=source, source_id="s")
+        send(child.stdin, Task(number=0, pieces=(piece,), folder=tmp_path / "a.ndjson"))
+        told = receive(child.stdout)
+        child.stdin.close()
+    assert isinstance(told, LakeError)
+    assert "nothing was changed" in str(told)
+    assert child.returncode == 0
 
 
 def test_script_without_a_main_guard_may_use_processes(tmp_path):
