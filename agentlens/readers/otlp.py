@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from agentlens.readers.source import Head, Source
 
+_Unit: TypeAlias = Literal["line", "record"]
 _RESOURCES: Final = ("resourceSpans", "resource_spans", "batches", "resourceLogs", "resource_logs")
 _SCOPES: Final = (
     "scopeSpans",
@@ -96,8 +97,11 @@ class _RoundedError(Exception):
 class Line:
     """The records of one line (or of the whole document), numbered through."""
 
-    def __init__(self, spans: Spans, report: Report, number: int, *, exact: bool = True) -> None:
+    def __init__(
+        self, spans: Spans, report: Report, number: int, *, exact: bool = True, unit: _Unit = "line"
+    ) -> None:
         self.spans = spans
+        self.unit = unit
         self.exact = exact
         self.report = report
         self.number = number
@@ -105,7 +109,7 @@ class Line:
 
     def fault(self, reason: str) -> None:
         if self.number:
-            self.report.quarantine(self.number, reason)
+            self.report.quarantine(self.number, reason, self.unit)
         else:
             self.report.quarantine(self.order // _STEP, reason, "record")
 
