@@ -120,7 +120,7 @@ def _left_out() -> pl.Expr:
 
 
 def _cluster(kind: Cluster) -> pl.Expr:
-    own = pl.format("{}|{}", "operation_id", "handoff_id")
+    own = pl.concat_str("operation_id", "handoff_id", separator="|")
     if kind == "none":
         return own
     if kind == "recipient":
