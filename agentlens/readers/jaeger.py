@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.readers.base import Format, Record, Report
@@ -13,6 +14,7 @@ from agentlens.readers.tabular import json_rows, records_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from agentlens.model.raw import RawEvent
     from agentlens.readers.source import Head, Source
 
 _LAST_US: Final = 253_402_300_799_999_999  # 9999-12-31
@@ -29,51 +31,55 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of every span, in file order."""
-    spans = Spans(report)
+    traces = _Traces(Spans(report), report)
     for position, place, record in json_rows(source, report, "data"):
         if not isinstance(record.get("spans"), list):
-            yield from _events(spans, record, record.get("process"), position, place, report)
+            yield from traces.span(record, record.get("process"), position, place)
             continue
         processes = mapping(record.get("processes"))
         for index, item in enumerate(record["spans"]):
             if isinstance(item, dict):
-                process = processes.get(text(item.get("processID")))
-                yield from _events(spans, item, process, position, index, report)
+                yield from traces.span(item, processes.get(text(item.get("processID"))), position, index)
             elif item is not None:
                 report.quarantine(position, f"spans: a {type(item).__name__} for a span", "record")
 
 
-def _events(
-    spans: Spans, raw: dict[str, Any], process: Any, position: int, place: int, report: Report
-) -> Iterator[Record]:
-    trace_id = _id(raw.get("traceID"), 16)
-    if trace_id is None:
-        report.quarantine(position, "a span without a readable traceID", "record")
-        return
-    told = dict(_tags(raw.get("tags")))
-    about = mapping(process)
-    resource = dict(_tags(about.get("tags")))
-    at = _us(raw.get("startTime"), report)
-    long = raw.get("duration")
-    ended = at + long if at is not None and isinstance(long, int) and not isinstance(long, bool) else None
-    service = text(about.get("serviceName"))
-    span = Span(
-        trace_id,
-        _id(raw.get("spanID"), 8),
-        _parent(raw, trace_id),
-        text(raw.get("operationName")),
-        at,
-        ended if ended is None or ended <= _LAST_US else None,
-        facts_of(told.items()),
-        _status(told),
-        text(told.get("otel.status_description")),
-        list(_notes(raw.get("logs"), report)),
-        _linked(raw.get("references"), trace_id),
-        service if service and not service.startswith("unknown_service") else None,
-        text(resource.get("service.version")) or None,
-        text(resource.get("session.id")) or None,
-    )
-    yield from spans.events(span, position, place * STEP)
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    """Turns the spans of one source into events."""
+
+    spans: Spans
+    report: Report
+
+    def span(self, raw: dict[str, Any], process: Any, position: int, place: int) -> list[RawEvent]:
+        trace_id = _id(raw.get("traceID"), 16)
+        if trace_id is None:
+            self.report.quarantine(position, "a span without a readable traceID", "record")
+            return []
+        told = dict(_tags(raw.get("tags")))
+        about = mapping(process)
+        resource = dict(_tags(about.get("tags")))
+        at = _us(raw.get("startTime"), self.report)
+        long = raw.get("duration")
+        ended = at + long if at is not None and isinstance(long, int) and not isinstance(long, bool) else None
+        service = text(about.get("serviceName"))
+        span = Span(
+            trace_id,
+            _id(raw.get("spanID"), 8),
+            _parent(raw, trace_id),
+            text(raw.get("operationName")),
+            at,
+            ended if ended is None or ended <= _LAST_US else None,
+            facts_of(told.items()),
+            _status(told),
+            text(told.get("otel.status_description")),
+            list(_notes(raw.get("logs"), self.report)),
+            _linked(raw.get("references"), trace_id),
+            service if service and not service.startswith("unknown_service") else None,
+            text(resource.get("service.version")) or None,
+            text(resource.get("session.id")) or None,
+        )
+        return self.spans.events(span, position, place * STEP)
 
 
 def _id(value: Any, size: int) -> str | None:

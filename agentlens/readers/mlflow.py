@@ -39,7 +39,7 @@ _NUMBERED: Final = re.compile(r"(.+)_[1-9]\d*")
 def claim(head: Head) -> int:
     """Claim traces whose spans name the trace they were requested in, and frames of such traces."""
     names = columns(head)
-    if "trace_id" in names and len(names & _COLUMNS) > 1 or {"request_id", "trace", "spans"} <= names:
+    if ("trace_id" in names and len(names & _COLUMNS) > 1) or {"request_id", "trace", "spans"} <= names:
         return 94
     if head.magic:
         return 0
@@ -57,7 +57,11 @@ def claim(head: Head) -> int:
 
 def _spans_in(record: dict[str, Any]) -> list[dict[str, Any]]:
     data = mapping(record.get("data"))
-    return listed(data.get("spans")) or listed(record.get("spans")) or ([record] if "attributes" in record else [])
+    return (
+        listed(data.get("spans"))
+        or listed(record.get("spans"))
+        or ([record] if "attributes" in record else [])
+    )
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:
@@ -192,7 +196,9 @@ def _without_redacted(
         if name == "exception" and not facts.get("error"):
             events = listed(raw.get("events"))
             traces = (text(mapping(event.get("attributes")).get("exception.stacktrace")) for event in events)
-            facts["detail"] = next((trace for trace in traces if "redacted" in trace.lower()), facts.get("detail"))
+            facts["detail"] = next(
+                (trace for trace in traces if "redacted" in trace.lower()), facts.get("detail")
+            )
     return notes
 
 

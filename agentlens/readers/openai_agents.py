@@ -156,13 +156,21 @@ class _Payloads:
         if span.trace_id in self.begun:
             return
         asked = data.get("input")
-        last = listed(asked)[-1:] if not isinstance(asked, str) else [{"role": "user"}] if asked.strip() else []
+        last = (
+            listed(asked)[-1:] if not isinstance(asked, str) else [{"role": "user"}] if asked.strip() else []
+        )
         if not last or text(last[0].get("role")) != "user":
             return
         self.begun.add(span.trace_id)
-        event = RawEvent(run_id=span.trace_id, trace_id=span.trace_id, kind="message", tool="user", agent=None)
+        event = RawEvent(
+            run_id=span.trace_id, trace_id=span.trace_id, kind="message", tool="user", agent=None
+        )
         event.external_input, event.at = True, span.at
-        event.parent_span_id, event.session, event.workflow = span.parent_id, span.session, span.facts.get("workflow")
+        event.parent_span_id, event.session, event.workflow = (
+            span.parent_id,
+            span.session,
+            span.facts.get("workflow"),
+        )
         event.identity = f"turn:{span.trace_id}"
         event.position = (position, order)
         yield event
@@ -210,7 +218,11 @@ def _facts(data: dict[str, Any], kind: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if kind == "function":
         facts = {"operation": "execute_tool", "tool": text(data.get("name"))}
-        facts |= {to: data[name] for to, name in (("args", "input"), ("result", "output")) if data.get(name) is not None}
+        facts |= {
+            to: data[name]
+            for to, name in (("args", "input"), ("result", "output"))
+            if data.get(name) is not None
+        }
     elif kind == "handoff":
         facts = {"operation": "handoff", "handoff_to": text(data.get("to_agent"))}
     elif kind == "agent":
@@ -228,7 +240,9 @@ def _facts(data: dict[str, Any], kind: str) -> dict[str, Any]:
         told = mapping(data.get("data"))
         if text(told.get("sdk_span_type")) == "turn":
             facts = {"agent": text(told.get("agent_name"))}
-    return {name: value for name, value in facts.items() if value not in {None, ""} or name in {"args", "result"}}
+    return {
+        name: value for name, value in facts.items() if value not in {None, ""} or name in {"args", "result"}
+    }
 
 
 def _calls(answer: Any) -> Iterator[tuple[str, str, str]]:
@@ -240,7 +254,11 @@ def _calls(answer: Any) -> Iterator[tuple[str, str, str]]:
             name = text(function.get("name")) or text(call.get("name"))
             asked = function or text(call.get("type")) in _ASKED
             if asked and isinstance(call_id, str) and name:
-                yield call_id, name, _canonical(function.get("arguments", call.get("arguments", call.get("input"))))
+                yield (
+                    call_id,
+                    name,
+                    _canonical(function.get("arguments", call.get("arguments", call.get("input")))),
+                )
 
 
 def _canonical(args: Any) -> str:

@@ -108,12 +108,14 @@ class Line:
         self.order = 0
 
     def fault(self, reason: str) -> None:
+        """Set aside what stands at this place."""
         if self.number:
             self.report.quarantine(self.number, reason, self.unit)
         else:
             self.report.quarantine(self.order // _STEP, reason, "record")
 
     def events(self, value: Any) -> Iterator[RawEvent]:
+        """Yield the events of a decoded request, of several, or of what they are wrapped in."""
         requests = _requests(value)
         if not requests:
             self.fault("no resourceSpans, batches or resourceLogs here")
@@ -123,6 +125,7 @@ class Line:
                     yield from self.resource(resource)
 
     def resource(self, resource: dict[str, Any]) -> Iterator[RawEvent]:
+        """Yield the events of one resource's spans and logs."""
         about = resource.get("resource")
         told = dict(pairs(about.get("attributes"))) if isinstance(about, dict) else {}
         service = told.get("service.name")
@@ -160,6 +163,7 @@ class Line:
                 self.fault(f"{name}: expected an object, found {type(item).__name__}")
 
     def span(self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]) -> list[RawEvent]:
+        """Return the events of one span; ``shared``: service, version and session of its resource."""
         if "traceId" not in raw:
             raw = {_CAMEL.get(key, key): value for key, value in raw.items()}
         get = raw.get
@@ -208,6 +212,7 @@ class Line:
         return self.spans.events(span, self.number, order)
 
     def notes(self, events: Any) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
+        """Yield those of a span's own events that matter."""
         for event in self.dicts(events, "events"):
             name = event.get("name")
             if isinstance(name, str) and name in _NOTES:

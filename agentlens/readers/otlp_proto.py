@@ -34,7 +34,7 @@ def claim(head: Head) -> int:
     stop = min(len(data), 4 + int.from_bytes(data[:4], "big"))
     if first == _ZSTD:
         return 80 if b"\x00" in data[:2] else 0
-    return 90 if first[:1] == b"{" and b'"resource' in data[:256] or _holds_spans(data, 4, stop) else 0
+    return 90 if (first[:1] == b"{" and b'"resource' in data[:256]) or _holds_spans(data, 4, stop) else 0
 
 
 def _is_prefixed(data: bytes) -> bool:
@@ -70,22 +70,22 @@ def _messages(data: bytes, spans: Spans, report: Report) -> Iterator[Record]:
         begun, at = at, at + 4
         stop = min(at + size, len(data))
         if at + size > len(data):
-            report.quarantine(begun, f"cut off: {at + size - len(data)} bytes of a message are missing", "byte")
+            report.quarantine(
+                begun, f"cut off: {at + size - len(data)} bytes of a message are missing", "byte"
+            )
         line = Line(spans, report, number, unit="record")
         first = data[at : at + 4]
         if first == _ZSTD:
             plain = _inflated(data[at:stop], begun, report)
-            yield from _one(plain, 0, len(plain), begun, line, report)
+            yield from _one(plain, 0, len(plain), begun, line)
         else:
-            yield from _one(data, at, stop, 0, line, report)
+            yield from _one(data, at, stop, 0, line)
         at = stop
 
 
-def _one(
-    data: bytes, at: int, stop: int, offset: int, line: Line, report: Report
-) -> Iterator[Record]:
+def _one(data: bytes, at: int, stop: int, offset: int, line: Line) -> Iterator[Record]:
     if data[at : at + 1] == b"{":
-        value: Any = decode.loads(data[at:stop], report, offset + at, "byte")
+        value: Any = decode.loads(data[at:stop], line.report, offset + at, "byte")
         if value is not ABSENT:
             yield from line.events(value)
     else:

@@ -83,7 +83,7 @@ def pairs(attributes: dict[str, Any], lead: str = "", depth: int = 6) -> Iterato
     [('tool', {'name': 'f'}), ('tool.name', 'f')]
     """
     for name, value in attributes.items():
-        if value is None or isinstance(value, float) and math.isnan(value):
+        if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
         yield lead + name, value
         if isinstance(value, dict) and depth:

@@ -28,6 +28,7 @@ _HANDOFF_NAME: Final = re.compile(r"handoff to (.+)", re.IGNORECASE)
 _ARROW: Final = re.compile(r"(.*?)\s*(?:→|->)\s*(.+?)(?:\.handoff)?")
 HANDOFF_TOOL: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?!human)(\w+)")
 """A tool that hands over to another agent; going to a person is an action like any other."""
+_AGENT_RUN: Final = re.compile(r"agent_run \[(.+)\]")
 _ADDRESSEE: Final = ("agent_name", "agent", "target", "recipient", "coworker")
 _PASSED: Final = frozenset({"pass", "passed", "success", "succeeded", "true", "yes", "correct", "resolved"})
 _FAILED: Final = frozenset({"fail", "failed", "failure", "false", "no", "incorrect", "unresolved"})
@@ -101,7 +102,8 @@ def kind_of(facts: Mapping[str, Any], name: str) -> str:
     """Say what a span was: the kind of its event. What is no action, model or agent is ``log``."""
     get = facts.get
     kind = _kind(get("operation"), get("span_kind"), get("loop_kind"), get("request"), get("method"))
-    return "tool" if kind == "log" and name == "running tool" and "tool" in facts else kind
+    called = "tool" in facts and ("call_id" in facts or name == "running tool")
+    return "tool" if called and kind == "log" else kind
 
 
 @lru_cache(maxsize=4096)
@@ -381,6 +383,8 @@ def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
 
 def _agent_name(span: Span) -> str:
     entity = span.facts.get("entity", "")
+    if found := _AGENT_RUN.fullmatch(span.name):
+        return found[1]
     return entity or span.name.removeprefix("invoke_agent").removesuffix(".agent").strip()
 
 

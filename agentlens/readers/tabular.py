@@ -129,7 +129,9 @@ def _concatenated(data: bytes, report: Report) -> Iterator[Any]:
         try:
             value, place = _DECODER.raw_decode(text, place)
         except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, RecursionError) else decode.reason_of(error, text[place:])
+            reason = (
+                str(error) if isinstance(error, RecursionError) else decode.reason_of(error, text[place:])
+            )
             report.quarantine(number, reason, "record")
             place = text.find("\n{", place + 1)
             if place < 0:
