@@ -324,3 +324,15 @@ def test_reference_cases(shared):
     assert told.select("handoff_id", "state", "reason").rows() == [
         (row["handoff_id"], row["state"], row["reason"]) for row in expected
     ]
+
+
+def test_any_question_may_be_asked_of_the_result():
+    """Selecting, filtering, joining and counting on top of the judgement gives what the whole table says."""
+    lazy = handoffs(typed([D, A, DONE, r("delegated", 5, handoff_id="op/2")]))
+    whole = lazy.collect()
+    assert lazy.select("state").collect().equals(whole.select("state"))
+    assert lazy.select(pl.len()).collect().item() == whole.height
+    failed = pl.col("state") == "failed_outcome"
+    assert lazy.filter(failed).select("handoff_id", "reason").collect().rows() == [("op/1", "never_verified")]
+    assert lazy.join(lazy, on=["operation_id", "handoff_id"]).collect().height == whole.height
+    assert pl.concat([lazy, lazy]).collect(engine="in-memory").height == 2 * whole.height
