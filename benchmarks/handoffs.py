@@ -62,11 +62,8 @@ def receipts(count: int, seed: int = 7) -> pl.DataFrame:
     stage = np.array([0, 1, 2, 4, 5, 5])[step]
     stage = np.where((stage == 1) & (rng.random(len(stage)) < 0.1), 2, stage)
     stage = np.where((stage == 2) & (rng.random(len(stage)) < 0.1), 3, stage)
-    at = (
-        rng.integers(0, 10**12, handoffs_wanted)[handoff]
-        + np.cumsum(rng.integers(0, 200_000_000, len(handoff))) % 10**9 * 0
-        + step * rng.integers(1_000_000, 150_000_000, len(handoff))
-    )
+    began = rng.integers(0, 10**12, handoffs_wanted)[handoff]
+    at = began + step * rng.integers(1_000_000, 150_000_000, handoffs_wanted)[handoff]
     operation = handoff - (rng.random(handoffs_wanted) < 0.1)[handoff] * (handoff % 2)
     frame = pl.DataFrame({"operation": operation, "handoff": handoff, "stage": stage, "at": at})
     worker = pl.format("agent-{}", pl.col("handoff") % 50)

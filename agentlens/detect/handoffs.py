@@ -133,6 +133,8 @@ def _parties() -> list[pl.Expr]:
         (pl.col("accepted_first").is_null() & pl.col("implied_first").is_not_null()).alias("implied_ack"),
         pl.coalesce("first_urgency", pl.col("urgency").cast(pl.String)).alias("urgency"),
         pl.col("as_of").alias("now"),
+        newest_event().alias("newest_event"),
+        newest_outcome().alias("outcome"),
     ]
 
 
@@ -180,7 +182,7 @@ def _disagreement(skew_us: int) -> pl.Expr:
 def _state(limits: HandoffLimits) -> pl.Expr:
     """The first rule that applies, in the order of SPEC section 4."""
     now = pl.col("now")
-    outcome, newest = newest_outcome(), newest_event()
+    outcome, newest = pl.col("outcome"), pl.col("newest_event")
     signs = pl.max_horizontal("sign", "accepted_at", "wait_end")
     unaccepted = pl.col("accepted_at").is_null()
     return (
@@ -220,7 +222,7 @@ def _unverified(limit_us: int) -> pl.Expr:
 
 def _reason() -> pl.Expr:
     """What the state alone does not say."""
-    state, outcome = pl.col("state"), newest_outcome()
+    state, outcome = pl.col("state"), pl.col("outcome")
     undecided = (state == "uncertain") & pl.col("disagreement").is_null()
     return (
         pl.when(state == "failed_outcome")
@@ -260,8 +262,6 @@ def _outputs(limits: HandoffLimits) -> list[pl.Expr]:
         ),
         "author": pl.col("giver").cast(pl.String),
         "recipient": pl.col("taker").cast(pl.String),
-        "newest_event": newest_event(),
-        "outcome": newest_outcome(),
         "accepted": pl.col("accepted_at").is_not_null(),
         "completed": pl.col("completed_last").is_not_null(),
         "as_of": pl.col("now").cast(TIME),
