@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import STEP, listed, mapping, text
-from agentlens.readers.spans import Span, Spans, facts_of
+from agentlens.readers.spans import Span, Spans, facts_of, text_of
 from agentlens.readers.tabular import json_rows, records_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _status(told: dict[str, Any]) -> str:
     code = text(told.get("otel.status_code")).lower()
     if code in {"ok", "error"}:
         return code
-    return "error" if told.get("error") in {True, "true"} else ""
+    return "error" if text_of(told.get("error")) == "true" else ""
 
 
 def _parent(raw: dict[str, Any], trace_id: str) -> str | None:

@@ -100,7 +100,7 @@ class _Export:
             yield from self._observation(row, {}, position, order)
         elif row.keys() >= {"name", "value"} and {"trace_id", "session_id", "observation_id"} & row.keys():
             yield from self._score(row, None, position, order)
-        elif "id" in row and "timestamp" in row:
+        elif text(row.get("id")) and "timestamp" in row:
             yield self._trace(row, position, order)
         else:
             self.report.quarantine(position, "neither an observation nor a trace nor a score", "record")

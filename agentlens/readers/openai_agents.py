@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from agentlens.model.raw import RawEvent
+from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.blocks import count_of
 from agentlens.readers.plain_spans import STEP, listed, mapping, text, when
 from agentlens.readers.spans import Span, Spans
 from agentlens.readers.tabular import json_rows, records_of
@@ -26,6 +27,7 @@ _LIMITS: Final = (
     ("max turns exceeded", "MaxTurnsExceeded"),
     ("guardrail tripwire triggered", "GuardrailTripwireTriggered"),
 )
+_CONTENT: Final = frozenset({"args", "result"})
 _ASKED: Final = frozenset({"function_call", "custom_tool_call"})
 
 
@@ -233,16 +235,14 @@ def _facts(data: dict[str, Any], kind: str) -> dict[str, Any]:
         facts = {
             "operation": "chat",
             "model": text(data.get("model")) or text(answer.get("model")) or None,
-            "tokens_in": usage.get("input_tokens", usage.get("prompt_tokens")),
-            "tokens_out": usage.get("output_tokens", usage.get("completion_tokens")),
+            "tokens_in": count_of(usage.get("input_tokens", usage.get("prompt_tokens"))),
+            "tokens_out": count_of(usage.get("output_tokens", usage.get("completion_tokens"))),
         }
     elif kind == "custom":
         told = mapping(data.get("data"))
         if text(told.get("sdk_span_type")) == "turn":
             facts = {"agent": text(told.get("agent_name"))}
-    return {
-        name: value for name, value in facts.items() if value not in {None, ""} or name in {"args", "result"}
-    }
+    return {name: value for name, value in facts.items() if name in _CONTENT or value not in {None, ""}}
 
 
 def _calls(answer: Any) -> Iterator[tuple[str, str, str]]:
@@ -264,9 +264,10 @@ def _calls(answer: Any) -> Iterator[tuple[str, str, str]]:
 def _canonical(args: Any) -> str:
     """Return arguments in one spelling, for the comparison of what was asked and what was done."""
     value = decode.attempt(args) if isinstance(args, str) else args
-    if isinstance(value, (dict, list, str, int, float)):
-        return json.dumps(value, sort_keys=True)
-    return text(args)
+    try:
+        return text(args) if value is ABSENT else json.dumps(value, sort_keys=True)
+    except RecursionError:
+        return text(args)
 
 
 FORMAT = Format(
