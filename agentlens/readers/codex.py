@@ -289,6 +289,7 @@ class _Rollout:
             0,
             call.kind,
             at=None,
+            tool=call.name,  # what is masked in a result depends on the tool
             **({"result": said.result, "ended_at": spot.at, "open": said.running} if span is None else {}),
             error_class=said.error,
             target=call.target,
@@ -383,7 +384,7 @@ class _Rollout:
         if kind not in _RAN:
             return
         call = self.calls.get(call_id)
-        facts: dict[str, Any] = {"identity": call.identity if call else f"{self.thread}/{call_id}"}
+        facts: dict[str, Any] = {"identity": f"{self.thread}/{call_id}"}
         if call is None:
             if item.get("source") == "user_shell":
                 yield spot.event(0, "log", tool="user_shell", external_input=True)
@@ -391,6 +392,7 @@ class _Rollout:
             facts.update(unasked_of(kind, item))
         else:
             call.answered = True
+            facts = {"identity": call.identity, "tool": call.name}
         result, error = result_of(kind, item)
         ended = epoch(payload.get("completed_at_ms"), 1000)
         yield spot.event(

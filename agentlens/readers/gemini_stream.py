@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -50,6 +50,7 @@ class _Stream:
     report: Report
     lane: Lane
     model: str | None = None
+    tools: dict[str, str] = field(default_factory=dict)  # call id -> tool: what is masked depends on it
 
     def line(self, value: dict[str, Any], number: int) -> Iterator[RawEvent]:
         kind = text_of(value.get("type"))
@@ -63,6 +64,7 @@ class _Stream:
             if value.get("role") == "user":
                 yield spot.event(0, "message", tool="user", external_input=True)
         elif kind == "tool_use":
+            self.tools[call_id] = text_of(value.get("tool_name"))
             yield spot.event(
                 0,
                 "tool",
@@ -95,6 +97,7 @@ class _Stream:
             "tool",
             at=None,
             ended_at=spot.at,
+            tool=self.tools.get(call_id, ""),
             result=result,
             error_class=error,
             call_id=call_id or None,

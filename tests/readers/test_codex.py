@@ -75,7 +75,7 @@ def test_a_call_written_three_times_is_one_action() -> None:
     )
     assert (one["error_class"], one["result"], one["open"]) == ("exit_2", "no\n", False)
     assert one["ended_at"] - one["at"] == 2_000_000
-    assert one["tool"] == "exec_command" or one["tool"] == ""
+    assert one["tool"] == "exec_command"
 
 
 def test_equal_failures_have_equal_evidence_although_their_headers_differ() -> None:
@@ -357,3 +357,13 @@ def test_how_long_a_command_may_take_to_answer_is_no_part_of_the_action() -> Non
     asked = {**plain, "sandbox_permissions": "require_escalated"}
     one, two, three = (signature("exec_command", args) for args in (plain, paced, asked))
     assert one == two != three
+
+
+def test_how_long_the_tests_took_is_no_evidence() -> None:
+    """Masks go by tool, so the half that carries a result names it."""
+    found = told(meta(), call("c", {"cmd": "pytest"}), output("c", printed("1", 0, "= 2 passed in 0.11s =")))
+    (record,) = [
+        event for event in records(lines(meta(), call("c", {}), output("c", "x")))[0] if event.result == "x"
+    ]
+    assert record.tool == "exec_command"
+    assert [event["tool"] for event in of_kind(found, "tool")] == ["exec_command"]
