@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -86,8 +86,8 @@ def statistic_interval(
 
 
 def rate_interval(
-    alerts: Sequence[int] | Floats,
-    exposure: Sequence[float] | Floats,
+    alerts: Sequence[float] | NDArray[Any],
+    exposure: Sequence[float] | NDArray[Any],
     *,
     level: float = 0.95,
     draws: int = DRAWS,
