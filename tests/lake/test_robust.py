@@ -136,6 +136,7 @@ def test_reading_process_that_dies_is_one_clear_error(tmp_path):
     source = write(tmp_path / "a.ndjson", *run_of("r"))
     with Processes(2, NORMALISER) as processes:
         processes._children[0].kill()
+        processes._children[0].wait()
         with pytest.raises(LakeError, match="ended early"):
             list(processes.run([Task(number=0, pieces=(), folder=source.parent)]))
 
@@ -206,12 +207,15 @@ def _kill_at_random(tmp_path: Path, seed: int) -> None:
     put(folder, tmp_path / "clean")
     after = events(tmp_path / "clean")
     command = [sys.executable, "-c", _KILLED, str(folder), str(lake), str(draw.choice([1, 2]))]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=_environment(), text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    child = subprocess.Popen(command, **pipes, env=_environment(), text=True)
     assert child.stdout is not None
-    with child, child.stdout:
+    assert child.stderr is not None
+    with child, child.stdout, child.stderr:
         assert child.stdout.readline() == "ready\n"
         time.sleep(draw.random() * 0.6)
         child.send_signal(signal.SIGKILL)
+        child.stderr.read()  # a reading process outlives it by one task; it holds this pipe as long
     left = events(lake)
     assert left.equals(before) or left.equals(after)
     put(folder, lake)
