@@ -92,7 +92,7 @@ def _climb(frame: pl.DataFrame) -> pl.DataFrame:
     names = ids.to_list()
     reached = np.flatnonzero(cyclic)
     cycles = pl.DataFrame(
-        {"branch_id": ids.gather(reached), "cycle": [_cycle_name(names, up, at) for at in reached]}
+        {"branch_id": ids.gather(reached), "cycle": [_cycle_name(names, up, int(at)) for at in reached]}
     )
     named = lines.join(cycles, on="branch_id", how="left", maintain_order="left")
     return named.with_columns(family=pl.coalesce("cycle", "family")).drop("cycle")
