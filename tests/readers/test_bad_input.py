@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentlens.readers import chat, native, otlp
+from agentlens.readers import chat, jaeger, langfuse, mlflow, native, otel_sdk, otlp, phoenix
 from agentlens.readers.base import Format, Report
 from agentlens.readers.source import Source
+from tests.readers import test_jaeger, test_langfuse, test_mlflow, test_otel_sdk, test_phoenix
 from tests.readers.reading import said
 from tests.readers.spans_made import SMALL, agent, attributes, request, span, tool
 
@@ -86,6 +87,14 @@ CASES = [
     pytest.param(native.FORMAT, NATIVE, id="native"),
     pytest.param(chat.FORMAT, CHATS, id="chat"),
     pytest.param(otlp.FORMAT, SPANS, id="otlp"),
+    pytest.param(
+        jaeger.FORMAT, [test_jaeger.ONE, test_jaeger.span(3, "x", test_jaeger.SEARCH, parent=1)], id="jaeger"
+    ),
+    pytest.param(otel_sdk.FORMAT, test_otel_sdk.ROWS, id="otel-sdk"),
+    pytest.param(phoenix.FORMAT, [test_phoenix.rest(*one) for one in test_phoenix.PLAIN], id="phoenix"),
+    pytest.param(phoenix.FORMAT, test_phoenix.rows(), id="phoenix-frame"),
+    pytest.param(mlflow.FORMAT, test_mlflow.TRACES, id="mlflow"),
+    pytest.param(langfuse.FORMAT, [test_langfuse.exported(one) for one in test_langfuse.ROWS], id="langfuse"),
 ]
 WRONG: list[Any] = [
     None,

@@ -78,6 +78,8 @@ SEARCHES = [
     span(3, "search", "TOOL", inputs={"q": "a"}, outputs={"n": 3}),
 ]
 ONE = trace(*SEARCHES)
+LATER = [span(n, "get", "TOOL", inputs={}, outputs="x") for n in (5, 6)]
+TRACES = [ONE, {"spans": LATER}, {"data": {"spans": [second(span(7, "get", "TOOL", inputs={}, outputs=1))]}}]
 
 
 def told(data: bytes) -> list[dict[str, Any]]:

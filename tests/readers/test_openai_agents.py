@@ -132,6 +132,7 @@ def test_responses_and_chat_messages_ask_for_calls_too() -> None:
     response = {
         "type": "response",
         "output": None,
+        "model": None,
         "response": {"model": "m2", "output": ROWS[1]["span_data"]["output"]},
     }
     chat = {

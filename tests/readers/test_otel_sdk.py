@@ -60,6 +60,8 @@ def modelled(one: dict[str, Any], number: int, parent: int | None = None) -> dic
 SPANS = [dumped(2, "execute_tool search", SEARCH, 1), dumped(1, "invoke_agent Finder", AGENT)]
 MODELS = {"spans": [modelled(SPANS[0], 2, 1), modelled(SPANS[1], 1)], "final_output": "x"}
 
+ROWS = [*SPANS, dumped(3, "execute_tool search", {**SEARCH}, 1), modelled(dumped(4, "x", {**SEARCH}), 4, 1)]
+
 
 def told(data: bytes) -> list[dict[str, Any]]:
     return sorted(map(said, events(data)), key=lambda one: one["span_id"])
