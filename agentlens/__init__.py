@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentlens import datasets
     from agentlens.api import health, ingest, loops, make_normaliser, sql
     from agentlens.boundaries import handoffs, resets
+    from agentlens.calibrating import calibrate
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
     from agentlens.detect.rules import Rule, laps
@@ -28,6 +29,7 @@ __all__ = [
     "Policies",
     "Rule",
     "RuleBook",
+    "calibrate",
     "chart",
     "datasets",
     "explain",
@@ -50,6 +52,7 @@ _WHERE = {
     "laps": "agentlens.detect.rules",
     **dict.fromkeys(("health", "ingest", "loops", "make_normaliser", "sql"), "agentlens.api"),
     **dict.fromkeys(("handoffs", "resets"), "agentlens.boundaries"),
+    "calibrate": "agentlens.calibrating",
     "explain": "agentlens.explaining",
 }
 _MODULES = {"chart": "agentlens.report.charts", "datasets": "agentlens.datasets"}

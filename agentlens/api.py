@@ -11,7 +11,7 @@ from agentlens.model.select import Selection
 from agentlens.results import Loops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -124,6 +124,20 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
     return RuleBook.load(Path(rule))
 
 
+def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version: bool = False) -> None:
+    """Refuse a profile that was made for data of other versions; a rule file without versions is let through.
+
+    Raises
+    ------
+    SettingsError
+        When a version differs and ``any_version`` is not set.
+    """
+    if isinstance(rule, str | Path) and Path(rule).is_file():
+        from agentlens.calibrate.profile import check_profile
+
+        check_profile(rule, found, any_version=any_version)
+
+
 def loop_parts(
     opened: Opened,
     book: RuleBook,
@@ -158,6 +172,7 @@ def loops(
     rule: Rule | RuleBook | str | Path | None = None,
     policies: Policies | str | Path | None = None,
     actions: str | Sequence[str] = ("tool", "handoff"),
+    any_version: bool = False,
     since: str | datetime | None = None,
     until: str | datetime | None = None,
     workflow: str | None = None,
@@ -178,6 +193,8 @@ def loops(
         Declared retry policies and waiting tools (TOML), where the export carries none.
     actions
         Kinds of events that take part in cycles.
+    any_version
+        Use a profile although its versions are not those of the data.
     since, until, workflow, agent
         Which events are looked at.
 
@@ -195,6 +212,7 @@ def loops(
 
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    refuse_other_versions(rule, opened.versions(), any_version=any_version)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     return Loops.concat(loop_parts(opened, rule_book(rule), loaded, action_kinds(actions)))
 

@@ -228,6 +228,106 @@ def _forget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _calibrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="labels: CSV, NDJSON or Parquet; 'weak' derives them from outcomes (default: the lake's own)",
+    )
+    parser.add_argument(
+        "--max-fpr",
+        type=float,
+        default=0.01,
+        metavar="A",
+        help="limit of false alarms, above 0 and below 1 (0.01)",
+    )
+    parser.add_argument(
+        "--delta",
+        type=float,
+        default=0.05,
+        metavar="D",
+        help="chance that a certified rule is over it (0.05)",
+    )
+    parser.add_argument(
+        "--objective",
+        default="fpr",
+        metavar="NAME",
+        help="what is limited: fpr, alarms per healthy run; share, the false ones among alarms (default fpr)",
+    )
+    parser.add_argument(
+        "--max-uncertain",
+        type=float,
+        metavar="A",
+        help="also limit healthy runs with nothing but uncertain events",
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="where profile.toml and the tables go")
+    parser.add_argument("--incumbent", metavar="FILE|NAME", help="the rule in use (default laps)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and draws (default 0)")
+    parser.add_argument(
+        "--shares",
+        metavar="E,C,T",
+        help="shares of explore, certify and test (default: by the number of groups)",
+    )
+    parser.add_argument(
+        "--within", type=int, default=20, metavar="N", help="D of detection@D, events (default 20)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=int,
+        default=0,
+        metavar="N",
+        help="events before its onset that still count (default 0)",
+    )
+    parser.add_argument(
+        "--grace", type=int, default=2, metavar="N", help="events after its end that still count (default 2)"
+    )
+    parser.add_argument("--policies", metavar="FILE", help="declared retry policies and waiting tools (TOML)")
+    parser.add_argument(
+        "--actions", default="tool,handoff", metavar="KINDS", help="kinds that take part in cycles"
+    )
+    _reading(parser)
+    _selection(parser)
+
+
+def _label(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(dest="what", metavar="WHAT", required=True, parser_class=_Parser)
+    lines = {
+        "add": "add one label",
+        "import": "add the rows of a CSV, NDJSON or Parquet file",
+        "weak": "add labels derived from the outcomes and rewards in the lake",
+        "list": "print the labels",
+        "export": "write the labels to a CSV, NDJSON or Parquet file",
+    }
+    made = {what: kinds.add_parser(what, help=line, description=line) for what, line in lines.items()}
+    for one in made.values():
+        one.add_argument("lake", metavar="LAKE")
+    for what in ("import", "export"):
+        made[what].add_argument("file", metavar="FILE")
+    made["list"].add_argument("--json", action="store_true", help="print one JSON object a line")
+    for name, what in (
+        ("run-id", "the run"),
+        ("agent", "the lane; every lane of the run where it is left out"),
+        ("operation-id", "the operation (scope handoff)"),
+        ("handoff-id", "the attempt (scope handoff)"),
+        ("scope", "run, interval, step or handoff"),
+        ("label", "incident, healthy or exclude"),
+        ("onset-seq", "first event of the first cycle"),
+        ("onset-hi-seq", "last event that may be the first"),
+        ("end-seq", "last event of the incident"),
+        ("onset-at", "the onset by time"),
+        ("end-at", "the end by time"),
+        ("observed-until", "when somebody stopped the run or the watching"),
+        ("label-version", "a newer one replaces older ones of the run (default 1)"),
+        ("kind", "what sort of incident"),
+        ("source", "human, harness, planted or weak (default human)"),
+        ("reviewer", "who says so"),
+        ("found-by", "how it was found"),
+        ("task-group", "the task; runs of one task are never split"),
+    ):
+        made["add"].add_argument(f"--{name}", metavar="X", help=what, required=name in {"scope", "label"})
+
+
 # verb -> (one line, what it takes); the order is the order of the help page
 VERBS = {
     "demo": ("read the shipped fleet, judge it, write tables and one HTML page", _demo),
@@ -235,6 +335,8 @@ VERBS = {
     "loops": ("loop verdicts, episodes and runs", _loops),
     "handoffs": ("which handoffs were accepted, verified, lost", _handoffs),
     "resets": ("which branched runs may resume", _resets),
+    "calibrate": ("choose a loop rule on labelled runs, with a certificate or a refusal", _calibrate),
+    "label": ("add to and look at the labels of a lake", _label),
     "explain": ("what was dropped, masked and kept for one event", _explain),
     "health": ("where signatures or fingerprints can not be trusted", _health),
     "formats": ("the formats that can be read", _formats),

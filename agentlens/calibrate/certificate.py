@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from agentlens.errors import SettingsError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_GROUPS = 10_000_000
+_LIMIT_STEP = 1e-4
 
 
 class Status(StrEnum):
@@ -67,10 +68,32 @@ def _mixture_p(gains: NDArray[np.float64], alpha: float) -> float:
     if gains.size == 0:
         return 1.0
     # equal gains are grouped, so the product does not depend on the order of groups to the last digit
-    values, counts = np.unique(gains, return_counts=True)
-    logs = (counts * np.log1p(np.outer(stakes(alpha), values))).sum(axis=1)
-    log_mean = float(special.logsumexp(logs) - np.log(logs.size))
-    return float(min(1.0, np.exp(-log_mean)))
+    return _grouped_p(*np.unique(gains, return_counts=True), alpha)
+
+
+def _grouped_p(gains: NDArray[np.float64], counts: NDArray[np.int64], alpha: float) -> float:
+    logs = (counts * np.log1p(np.outer(stakes(alpha), gains))).sum(axis=1)
+    most = float(logs.max())
+    log_mean = most + float(np.log(np.exp(logs - most).mean()))
+    return float(min(1.0, np.exp(-max(log_mean, 0.0))))
+
+
+def bet_limit(losses: Sequence[float] | NDArray[np.float64], delta: float) -> float:
+    """Smallest mean loss that the mixture bet refutes at `delta`: an upper limit of the true mean; 1 where none is.
+
+    Examples
+    --------
+    >>> 0.005 < bet_limit([0.0] * 400, 0.05) < 0.02
+    True
+    """
+    values, counts = np.unique(np.asarray(losses, dtype=float), return_counts=True)
+    if not values.size or values[-1] > 1 or values[0] < 0:
+        raise SettingsError.value("losses", len(losses), "at least one share from 0 to 1")
+    low, high = float((values * counts).sum() / counts.sum()), 1.0
+    while high - low > _LIMIT_STEP:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _grouped_p(middle - values, counts, middle) <= delta else (middle, high)
+    return high
 
 
 def p_bet(losses: Sequence[float] | NDArray[np.float64], alpha: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,6 +124,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+@lru_cache(maxsize=4096)
 def mcnemar(only_first: int, only_second: int) -> float:
     """Exact two-sided McNemar p-value on the discordant pairs; 1.0 when there are none.
 

@@ -8,7 +8,9 @@ which. *explore* chooses a path, *certify* tests it, *test* only reports.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SPLITS = ("explore", "certify", "test")
+_COUNTED = {2: "two", 3: "three"}
 
 GROUPS = pl.Schema({"run_id": pl.String(), "task_group": pl.String()})
 PLACED = pl.Schema(
@@ -121,7 +124,8 @@ def split_groups(
     times
         ``run_id, started_at, ended_at`` (UTC microseconds); None or nulls mean that order in time is unknown.
     shares
-        Shares of groups; three positive numbers.
+        Shares of groups, three numbers from 0, the middle one above 0. An explore share of 0 is right for a chain
+        that was fixed beforehand, a test share of 0 where every group is needed to certify.
     seed
         For placing by hash; it is recorded.
     embargo_us
@@ -132,20 +136,21 @@ def split_groups(
     Raises
     ------
     SettingsError
-        If there are fewer than three groups, or a share is not positive.
+        If there are fewer groups than parts with a share, or a share is negative or not a number.
 
     Notes
     -----
     A group is placed by its *last* end: with boundaries in time, a group that straddles one starts in the older
     part, and goes there ("straddlers go to explore", or to the older of the two).
     """
-    if len(shares) != len(SPLITS) or min(shares) <= 0:
-        raise SettingsError.value("shares", tuple(shares), "three positive shares, such as (0.4, 0.4, 0.2)")
+    if len(shares) != len(SPLITS) or not min(shares) >= 0 or not 0 < shares[1] <= sum(shares) < math.inf:
+        accepted = "three shares from 0, the middle one above 0, such as (0.4, 0.4, 0.2)"
+        raise SettingsError.value("shares", tuple(shares), accepted)
     names = groups["task_group"].unique().sort()
-    if names.len() < len(SPLITS):
-        raise SettingsError.value(
-            "task groups", names.len(), "at least three independent task groups to split; label more tasks"
-        )
+    least = sum(share > 0 for share in shares)
+    if names.len() < least:
+        count = "one independent task group" if least == 1 else f"{_COUNTED[least]} independent task groups"
+        raise SettingsError.value("task groups", names.len(), f"at least {count} to split; label more tasks")
     timed = groups.join(times, on="run_id", how="left") if times is not None else None
     if by_time and timed is not None and timed["started_at"].null_count() == 0:
         placed, how = _by_time(timed, shares, embargo_us), "time"
@@ -163,12 +168,13 @@ def split_groups(
 
 
 def _cuts(count: int, shares: Sequence[float]) -> tuple[int, int]:
-    """How many groups lie before each of the two boundaries; every split gets at least one."""
+    """How many groups lie before each of the two boundaries; every split with a share gets at least one."""
     total = sum(shares)
-    first = round(count * shares[0] / total)
+    most = count - (shares[2] > 0)
+    first = max(round(count * shares[0] / total), 1) if shares[0] > 0 else 0
+    first = min(first, most - 1)
     second = round(count * (shares[0] + shares[1]) / total)
-    first = min(max(first, 1), count - 2)
-    return first, min(max(second, first + 1), count - 1)
+    return first, min(max(second, first + 1), most)
 
 
 def _by_hash(names: list[str], shares: Sequence[float], seed: int) -> pl.DataFrame:
@@ -189,7 +195,9 @@ def _by_time(timed: pl.DataFrame, shares: Sequence[float], embargo_us: int) -> p
     )
     first, second = _cuts(spans.height, shares)
     starts = spans["first"].to_list()
-    certify_from, test_from = starts[first], starts[second]
+    # without a share for test, its boundary lies behind everything
+    after = max(spans["last"].max(), starts[-1]) + timedelta(microseconds=embargo_us + 1)
+    certify_from, test_from = starts[first], starts[second] if second < spans.height else after
     gap = pl.duration(microseconds=embargo_us)
     # a group goes to the newest split whose boundary all of it lies behind; one that begins before a boundary and
     # reaches past it would carry the future into the past, so it stays on the older side
@@ -198,7 +206,7 @@ def _by_time(timed: pl.DataFrame, shares: Sequence[float], embargo_us: int) -> p
         pl.when(pl.col("first") >= pl.lit(test_from).cast(TIME) + gap)
         .then(pl.lit("test"))
         .when(
-            (pl.col("first") >= pl.lit(certify_from).cast(TIME) + gap)
+            ((pl.col("first") >= pl.lit(certify_from).cast(TIME) + gap) | pl.lit(first == 0))
             & (pl.col("last") < pl.lit(test_from).cast(TIME))
         )
         .then(pl.lit("certify"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.api import refuse_other_versions
 from agentlens.boundaries import handoffs
 from agentlens.model.handoff import HandoffState
 from agentlens.verbs.console import console, failing, print_json, print_table
@@ -35,6 +36,7 @@ def run(args: Namespace) -> int:
         format=args.format,
         sql=args.sql,
     )
+    refuse_other_versions(args.profile, result.metadata, any_version=args.any_version)
     if args.out:
         write_tables(result, args.out)
     if args.json:

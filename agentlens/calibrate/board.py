@@ -1,0 +1,211 @@
+"""Alerts held against labels: what each rule got right, run by run and incident by incident (CALIBRATION 2.1, 2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from agentlens.calibrate.truth import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentlens.calibrate.sweep import Sweep
+    from agentlens.calibrate.truth import Truth
+
+Ints: TypeAlias = NDArray[np.int64]
+Bits: TypeAlias = NDArray[np.bool_]
+NONE = -1
+ACTIVE_GAP_US = 300_000_000
+"""Pauses count as active time up to five minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What one cell does on the labelled runs; arrays by run, or by incident.
+
+    ``alarmed``: a healthy run with an alert. ``doubted``: the same where an uncertain event counts as one.
+    ``false_alerts``: alerts on healthy events (healthy runs, healthy parts). ``first_true`` and ``first_false``: row
+    of the first judged alert of a run where it is true, or false; -1 where it is not. ``detected``: row of the first
+    alert inside an incident, -1: never. ``alerts``, ``reset``: alerts inside it, and events that the alert
+    outlives it. ``already``: the state was on when it began. ``late``: alerts after an incident's end.
+    """
+
+    alarmed: Bits
+    doubted: Bits
+    false_alerts: Ints
+    first_true: Ints
+    first_false: Ints
+    detected: Ints
+    alerts: Ints
+    reset: Ints
+    already: Bits
+    late: int
+    unlabelled: int
+
+
+class Board:
+    """Labelled runs with their groups and splits, and every cell's alerts on them.
+
+    Parameters
+    ----------
+    sweep, truth
+        Alerts, and labels over the same actions.
+    runs
+        ``run_id, task_group, split, state`` of labelled runs, sorted by run.
+    """
+
+    def __init__(self, sweep: Sweep, truth: Truth, runs: pl.DataFrame) -> None:
+        self.sweep, self.truth = sweep, truth
+        self.runs = runs
+        rows = sweep.actions.select("run_id").join(
+            runs.select("run_id").with_row_index("code"), on="run_id", how="left", maintain_order="left"
+        )
+        self.run_of_row: Ints = rows["code"].cast(pl.Int64).fill_null(NONE).to_numpy()
+        self.group_of_run, self.groups = _coded(runs["task_group"])
+        self.split_of_run = runs["split"].to_numpy()
+        self.healthy: Bits = (runs["state"] == "healthy").to_numpy()
+        self.at = _times(sweep.actions)
+        self.order = _in_time(sweep.actions, self.at)
+        self.incidents = truth.incidents
+        self._ids, self._first_row = _first_rows(truth.incidents)
+        self._at = sweep.alerts["cell"].to_numpy()
+        self._doubt_at = sweep.doubts["cell"].to_numpy()
+        self._columns = {n: sweep.alerts[n].to_numpy().astype(np.int64) for n in ("row", "onset", "last")}
+        self._doubts = sweep.doubts["row"].to_numpy().astype(np.int64)
+        self._kept: dict[int, Judged] = {}
+
+    @property
+    def incident_ids(self) -> Ints:
+        """The incidents, in the order of `Judged.detected`."""
+        return self._ids
+
+    def incident_runs(self) -> Ints:
+        """Run of each incident, as a position in ``runs``."""
+        return self.run_of_row[self._first_row] if self._ids.size else np.empty(0, dtype=np.int64)
+
+    def first_row(self) -> Ints:
+        """Row of the onset of each incident, the earliest over the lanes it may be in."""
+        return self._first_row
+
+    def in_splits(self, splits: Sequence[str]) -> Bits:
+        """Which runs are in these splits."""
+        return np.isin(self.split_of_run, list(splits))
+
+    def exposure(self, runs: Bits) -> dict[str, int]:
+        """Healthy events of some runs, and their microseconds: wall-clock, and active (pauses cut to five minutes)."""
+        rows = self.run_of_row >= 0
+        rows &= np.isin(self.truth.place, [Place.HEALTHY_RUN, Place.HEALTHY_PART])
+        rows[rows] = runs[self.run_of_row[rows]]
+        gaps = _gaps(self.sweep.actions, self.at)[rows]
+        return {
+            "events": int(rows.sum()),
+            "wall_us": int(gaps.sum()),
+            "active_us": int(np.minimum(gaps, ACTIVE_GAP_US).sum()),
+        }
+
+    def judged(self, cell: int) -> Judged:
+        """Hold one cell against the labels."""
+        if cell not in self._kept:
+            self._kept[cell] = self._judge(cell)
+        return self._kept[cell]
+
+    def _judge(self, cell: int) -> Judged:
+        mine = slice(*np.searchsorted(self._at, [cell, cell + 1]))
+        row, last = self._columns["row"][mine], self._columns["last"][mine]
+        place, run = self.truth.place[row], self.run_of_row[row]
+        false = ((place == Place.HEALTHY_RUN) | (place == Place.HEALTHY_PART)) & (run >= 0)
+        true = (place == Place.INCIDENT) & (run >= 0)
+        runs = self.runs.height
+        false_alerts = np.bincount(run[false], minlength=runs)
+        first_true, first_false = self._first(row, run, true, false)
+        doubts = self._doubts[slice(*np.searchsorted(self._doubt_at, [cell, cell + 1]))]
+        doubtful = self.run_of_row[doubts[self.truth.place[doubts] == Place.HEALTHY_RUN]]
+        doubted = (false_alerts > 0) | (np.bincount(doubtful[doubtful >= 0], minlength=runs) > 0)
+        where = np.searchsorted(self._ids, self.truth.incident[row[true]])
+        detected = np.full(self._ids.size, NONE, dtype=np.int64)
+        reset = np.zeros(self._ids.size, dtype=np.int64)
+        # alerts are sorted by row: written backwards, the first stays
+        detected[where[::-1]] = row[true][::-1]
+        np.maximum.at(reset, where, last[true] - self.truth.end[row[true]])
+        return Judged(
+            alarmed=(false_alerts > 0) & self.healthy,
+            doubted=doubted & self.healthy,
+            false_alerts=false_alerts,
+            first_true=first_true,
+            first_false=first_false,
+            detected=detected,
+            alerts=np.bincount(where, minlength=self._ids.size),
+            reset=np.maximum(reset, 0),
+            already=self._already(row[false], last[false]),
+            late=int((place == Place.LATE).sum()),
+            unlabelled=int((place == Place.UNLABELLED).sum()),
+        )
+
+    def _first(self, row: Ints, run: Ints, true: Bits, false: Bits) -> tuple[Ints, Ints]:
+        """First judged alert of each run, as true or false."""
+        judged = true | false
+        rows = row[judged]
+        by_time = np.argsort(self.order[rows], kind="stable")[::-1]
+        first = np.full(self.runs.height, NONE, dtype=np.int64)
+        first[run[judged][by_time]] = rows[by_time]
+        is_false = np.zeros(self.runs.height, dtype=bool)
+        is_false[run[judged][by_time]] = false[judged][by_time]
+        return np.where(is_false, NONE, first), np.where(is_false, first, NONE)
+
+    def _already(self, row: Ints, last: Ints) -> Bits:
+        """Incidents that began while an earlier, false alert was still on."""
+        on = np.zeros(self._ids.size, dtype=bool)
+        long = last > row
+        if not long.any() or not self._ids.size:
+            return on
+        lows = self.incidents.sort("lo")
+        at = np.searchsorted(lows["lo"].to_numpy(), row[long], side="right")
+        inside = at < lows.height
+        nearest = lows[at[inside].tolist()]
+        began = nearest["lo"].to_numpy() <= last[long][inside]
+        on[np.searchsorted(self._ids, nearest["incident"].to_numpy()[began])] = True
+        return on
+
+
+def _coded(column: pl.Series) -> tuple[Ints, list[str]]:
+    names = column.unique().sort().to_list()
+    codes = column.replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
+    return codes.to_numpy(), names
+
+
+def _times(actions: pl.DataFrame) -> Ints | None:
+    """Times in microseconds, or None where some are not known."""
+    return (
+        None if actions["at"].null_count() or not actions.height else actions["at"].to_physical().to_numpy()
+    )
+
+
+def _in_time(actions: pl.DataFrame, at: Ints | None) -> Ints:
+    """Rank of each action in time; by lane and seq where times are not known."""
+    rows = np.arange(actions.height, dtype=np.int64)
+    if at is None:
+        return rows
+    order = np.empty_like(rows)
+    order[np.argsort(at, kind="stable")] = rows
+    return order
+
+
+def _gaps(actions: pl.DataFrame, at: Ints | None) -> Ints:
+    """Microseconds from the action before in the lane; 0 at its first and where times are not known."""
+    gaps = np.zeros(actions.height, dtype=np.int64)
+    if at is None or actions.height < 2:
+        return gaps
+    same = (actions["run_id"] == actions["run_id"].shift(1)) & (actions["agent"] == actions["agent"].shift(1))
+    inside = same.fill_null(False).to_numpy()[1:]
+    gaps[1:] = np.where(inside, np.maximum(at[1:] - at[:-1], 0), 0)
+    return gaps
+
+
+def _first_rows(incidents: pl.DataFrame) -> tuple[Ints, Ints]:
+    firsts = incidents.group_by("incident").agg(pl.col("lo").min()).sort("incident")
+    return firsts["incident"].to_numpy(), firsts["lo"].to_numpy()

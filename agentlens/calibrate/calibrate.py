@@ -1,0 +1,273 @@
+"""Calibration of loop rules from events and labels, start to end; no files, no printing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from agentlens.calibrate.board import Board
+from agentlens.calibrate.chains import chains, loosened
+from agentlens.calibrate.grid import (
+    Cell,
+    Setting,
+    baselines,
+    classes,
+    full_windows,
+    key_of,
+    lap_profiles,
+    lap_settings,
+    surprises,
+)
+from agentlens.calibrate.labels import labels_digest
+from agentlens.calibrate.rates import rates
+from agentlens.calibrate.recommend import Goal, Recommendation, default_shares, recommend
+from agentlens.calibrate.spans import groups_of, run_spans
+from agentlens.calibrate.splits import Splits, split_groups
+from agentlens.calibrate.sweep import sweep
+from agentlens.calibrate.truth import Matching, Truth, lay, strongest
+from agentlens.errors import InputError
+from agentlens.model.event import ACTIONS
+from agentlens.model.label import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentlens.detect.policies import Policies
+
+SETTINGS = pl.Schema({"cell": pl.Int32(), "family": pl.String(), "setting": pl.String()})
+"""Which class each setting of the grid is in: settings of one cell are one detector."""
+
+
+BOUNDS = (
+    *("healthy_runs", "healthy_groups", "alarmed_runs", "fpr", "fpr_low", "fpr_high", "fpr_if_uncertain"),
+    *("incidents", "detected", "detection", "detection_low", "detection_high"),
+    *("incidents_with_onset", "detected_within", "median_delay_events"),
+    *("alarms", "false_alarms", "false_share", "mean_alarm_step", "thin"),
+)
+"""What a profile repeats of the recommended rule's row, as seen on explore and certify."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a calibration is made. ``shares`` None: from the number of groups (`default_shares`)."""
+
+    goal: Goal = field(default_factory=Goal)
+    shares: tuple[float, float, float] | None = None
+    matching: Matching = field(default_factory=Matching)
+    incumbent: Setting = field(default_factory=lambda: baselines()[0])
+    grid: bool = True
+    by_time: bool = True
+
+    @property
+    def digest(self) -> str:
+        """Digest of the question: fixed before certify is read."""
+        facts = {**asdict(replace(self, incumbent=baselines()[0])), "incumbent": self.incumbent.rule.digest}
+        return hashlib.blake2b(
+            json.dumps(facts, sort_keys=True, default=str).encode(), digest_size=16
+        ).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopCalibration:
+    """What came out. ``board`` holds every cell's alerts against the labels; ``rates`` is on explore and certify."""
+
+    plan: Plan
+    board: Board
+    truth: Truth
+    splits: Splits
+    shares: tuple[float, float, float]
+    labels: pl.DataFrame
+    spans: pl.DataFrame
+    rates: pl.DataFrame
+    answer: Recommendation
+    incumbent: int
+    compared: tuple[int, ...]
+    chain: tuple[int, ...]
+    tried_chains: int
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The classes that were tried."""
+        return self.board.sweep.cells
+
+    def settings(self) -> pl.DataFrame:
+        """Return every setting with its class (`SETTINGS`)."""
+        rows = [(n, one.family, one.text) for n, cell in enumerate(self.cells) for one in cell.settings]
+        return pl.DataFrame(rows, schema=SETTINGS, orient="row")
+
+    def shown(self) -> list[int]:
+        """The recommended cell, the incumbent and the baselines, each once."""
+        first = [] if self.answer.cell is None else [self.answer.cell]
+        return list(dict.fromkeys([*first, self.incumbent, *self.compared]))
+
+    def test_rates(self) -> pl.DataFrame:
+        """Rates of the shown cells on the test split: looking at this opens it."""
+        return rates(
+            self.board,
+            ["test"],
+            incumbent=self.incumbent,
+            looking=self.plan.goal.looking,
+            detailed=self.shown(),
+            only=self.shown(),
+            seed=self.plan.goal.seed,
+        )
+
+
+def calibrate_loops(
+    parts: Sequence[pl.LazyFrame],
+    labels: pl.DataFrame,
+    plan: Plan | None = None,
+    *,
+    policies: Policies | None = None,
+    actions: Sequence[str] = ACTIONS,
+) -> LoopCalibration:
+    """Sweep the grid, match alerts with labels, and choose a rule with a certificate or refuse.
+
+    Parameters
+    ----------
+    parts
+        Event tables that hold disjoint whole runs.
+    labels
+        `agentlens.model.label.LABELS`.
+    plan
+        The question, the grid and the splits.
+
+    Raises
+    ------
+    InputError, SettingsError
+        One line that says what is missing and what would do.
+    """
+    plan = plan or Plan()
+    spans = run_spans(parts, actions)
+    mine = labels.filter(pl.col("scope") != str(Scope.HANDOFF))
+    if mine.is_empty():
+        raise InputError.at("labels", "none is about a run", accepted="labels of scope run, interval or step")
+    offered, cells = _offered(plan)
+    found = sweep(parts, cells, policies=policies, actions=actions)
+    truth = lay(mine, found.actions, spans, plan.matching)
+    _refuse_one_sided(truth, plan.goal)
+    runs, splits, shares = _split(spans, strongest(mine), truth, plan)
+    board = Board(found, truth, runs)
+    number = {cell.key: n for n, cell in enumerate(cells)}
+    cell_chains = {name: [number[key_of(s.rule)] for s in settings] for name, settings in offered.items()}
+    answer = recommend(board, plan.goal, cell_chains, explored=shares[0] > 0)
+    incumbent = number[key_of(plan.incumbent.rule)]
+    compared = tuple(number[key_of(s.rule)] for s in baselines())
+    chain = tuple(cell_chains[answer.chain])
+    seen = ["explore", "certify"]
+    table = rates(
+        board,
+        seen,
+        incumbent=incumbent,
+        looking=plan.goal.looking,
+        detailed={incumbent, *compared, *([] if answer.cell is None else [answer.cell])},
+        seed=plan.goal.seed,
+    )
+    return LoopCalibration(
+        plan=plan,
+        board=board,
+        truth=truth,
+        splits=splits,
+        shares=shares,
+        labels=labels,
+        spans=spans,
+        rates=table,
+        answer=answer,
+        incumbent=incumbent,
+        compared=compared,
+        chain=chain,
+        tried_chains=len(offered),
+    )
+
+
+def _offered(plan: Plan) -> tuple[dict[str, tuple[Setting, ...]], list[Cell]]:
+    """Chains that may be walked, and the classes of everything that is tried."""
+    if plan.goal.objective == "share":
+        chain = loosened(plan.incumbent)
+        offered = {chain.name: chain.settings}
+    else:
+        offered = {chain.name: chain.settings for chain in chains()}
+    settings = [plan.incumbent, *baselines(), *(s for chain in offered.values() for s in chain)]
+    if plan.grid:
+        settings += lap_settings(lap_profiles()) + full_windows()
+        settings += surprises() + full_windows(confirms=(1,), evidence="constant")
+    return offered, classes(settings)
+
+
+def _refuse_one_sided(truth: Truth, goal: Goal) -> None:
+    counts = dict(truth.runs["state"].value_counts().rows())
+    if goal.objective == "fpr" and not counts.get("healthy"):
+        raise InputError.at(
+            "labels",
+            "no healthy run: a false-positive rate can not be measured",
+            accepted="runs labelled healthy (scope run); unlabelled is not healthy",
+        )
+    if not truth.incidents.height:
+        raise InputError.at(
+            "labels",
+            "no incident: what a rule would miss can not be measured",
+            accepted="labels of incidents (scope run, interval or step)",
+        )
+
+
+def _split(
+    spans: pl.DataFrame, labels: pl.DataFrame, truth: Truth, plan: Plan
+) -> tuple[pl.DataFrame, Splits, tuple[float, float, float]]:
+    """Labelled runs with group, split and state. Runs without labels tie groups together and are then left out."""
+    groups = groups_of(spans, labels).join(truth.runs, on="run_id", how="inner", maintain_order="left")
+    healthy = groups.filter(pl.col("state") == "healthy")["task_group"].n_unique()
+    shares = plan.shares or default_shares(plan.goal, healthy)
+    times = spans.select(
+        "run_id", pl.col("first_at").alias("started_at"), pl.col("last_at").alias("ended_at")
+    )
+    splits = split_groups(
+        groups.select("run_id", "task_group"), times, shares=shares, seed=plan.goal.seed, by_time=plan.by_time
+    )
+    placed = splits.frame.join(truth.runs, on="run_id", how="left", maintain_order="left")
+    return placed.select("run_id", "task_group", "split", "state"), splits, shares
+
+
+def profile_tables(
+    found: LoopCalibration, versions: dict[str, str], made: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the profile as tables, without limits of handoffs."""
+    answer, goal = found.answer, found.plan.goal
+    tables: dict[str, dict[str, Any]] = {
+        "profile": {
+            "status": str(answer.status),
+            "objective": goal.objective,
+            "max_fpr": goal.max_fpr,
+            "delta": goal.delta,
+            "max_uncertain": goal.max_uncertain,
+            "p_value": answer.p_value,
+            "test": answer.test,
+            "chain": answer.chain,
+            "more_groups": answer.more_groups,
+        },
+    }
+    if answer.cell is not None:
+        from agentlens.calibrate.profile import rule_table
+
+        cell = found.cells[answer.cell]
+        tables["default"] = rule_table(cell.rule, cell.text)
+        row = found.rates.row(answer.cell, named=True)
+        tables["bounds"] = {name: row[name] for name in BOUNDS} | {
+            "within_events": goal.looking.within_events
+        }
+    tables["versions"] = {**versions, "labels": labels_digest(found.labels)}
+    tables["made"] = {
+        "seed": goal.seed,
+        "shares": list(found.shares),
+        "placed_by": found.splits.placed_by,
+        "splits": found.splits.digest,
+        "plan": found.plan.digest,
+        "label_sources": list(found.truth.origins),
+        "excluded_runs": found.truth.excluded,
+        "unlabelled_runs": found.truth.unlabelled,
+        **made,
+    }
+    return tables

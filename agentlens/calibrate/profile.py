@@ -1,0 +1,124 @@
+"""The profile file: the rule, its status and bounds, what it holds for, and how it was made; as TOML.
+
+Its tables ``[default]`` and ``[handoffs]`` are what ``loops --rule`` and ``handoffs --profile`` read. A profile is void
+for data of another normaliser, fingerprint, or key: what a threshold counts would be something else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentlens.calibrate.certificate import Status
+from agentlens.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentlens.detect.rules import Rule
+
+VERSIONS = ("normaliser_version", "fingerprint_version", "key_id")
+"""What must be the same in the data a profile is used on."""
+
+_HEAD = (
+    "# A threshold profile of agentlens. It holds for data of the versions below and is void for others.\n"
+)
+
+
+def rule_table(rule: Rule, name: str) -> dict[str, Any]:
+    """Return a rule as the table that `agentlens.detect.profile_rules.rule_from` reads back."""
+    facts = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
+    return {**{key: value for key, value in facts.items() if value is not None}, "name": name}
+
+
+def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write tables of plain values as TOML; None is left out."""
+    parts = [_HEAD]
+    for name, table in tables.items():
+        lines, below = [f"[{name}]"], []
+        for key, value in table.items():
+            if isinstance(value, dict):
+                below.append(
+                    f"[{name}.{_key(key)}]\n"
+                    + "\n".join(f"{_key(k)} = {_value(v)}" for k, v in value.items())
+                )
+            elif value is not None:
+                lines.append(f"{_key(key)} = {_value(value)}")
+        parts += ["\n".join(lines), *below]
+    return "\n".join([parts[0], "\n\n".join(parts[1:]), ""])
+
+
+def _key(key: str) -> str:
+    return key if key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key) else _text(key)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return _text(str(value))
+
+
+def load_profile(path: str | Path) -> dict[str, Any] | None:
+    """Return the tables of a profile; None where the file is a rule file without versions.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read or is no TOML.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError.at(
+            str(path), f"cannot be read as TOML ({error})", accepted="a profile or rule file"
+        ) from None
+    return tables if isinstance(tables.get("versions"), dict) else None
+
+
+def check_profile(path: str | Path, found: Mapping[str, str], *, any_version: bool = False) -> None:
+    """Refuse a profile that does not hold for the data.
+
+    Parameters
+    ----------
+    path
+        A profile, or any rule file: one without ``[versions]`` says nothing and is let through.
+    found
+        Versions of the data by name, several separated by commas; names that are absent or empty are not compared.
+    any_version
+        Use it all the same.
+
+    Raises
+    ------
+    SettingsError
+        When a version differs, or the profile holds no rule because none was feasible.
+    """
+    tables = load_profile(path)
+    if tables is None:
+        return
+    profile = tables.get("profile")
+    if isinstance(profile, dict) and profile.get("status") == str(Status.INFEASIBLE):
+        raise SettingsError(
+            f"{path}: this calibration found no rule ({Status.INFEASIBLE}); accepted: another profile"
+        )
+    if any_version:
+        return
+    for name in VERSIONS:
+        wanted, here = str(tables["versions"].get(name, "")), found.get(name, "")
+        if wanted and here and wanted != here:
+            raise SettingsError(
+                f"{path}: made for {name} {wanted}, the data have {here}; accepted: calibrate again, or --any-version"
+            )

@@ -1,0 +1,341 @@
+"""Calibration as one call: open the data, read labels, choose a rule or refuse, write the profile and its tables."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from agentlens._version import __version__
+from agentlens.data import Data, Opened, action_kinds, each, open_data
+from agentlens.errors import InputError
+from agentlens.model.select import Selection
+from agentlens.results import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from agentlens.calibrate.calibrate import LoopCalibration
+    from agentlens.calibrate.recommend import Objective
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rules import Rule
+    from agentlens.normalise.rows import Normaliser
+
+WEAK = "weak"
+PROFILE = "profile.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(Tables):
+    """Result of `agentlens.calibrate`: the answer, and every table behind it.
+
+    ``rates``: every class of settings on explore and certify; ``test``: the shown rules on the test split, empty
+    where there is none. Schemas are in `agentlens.calibrate`: rates, recommend (certificate), views (cases, missed),
+    delay, pareto, chance, ppv, drift, ack_limits.
+    """
+
+    rates: pl.DataFrame
+    test: pl.DataFrame
+    certificate: pl.DataFrame
+    settings: pl.DataFrame
+    splits: pl.DataFrame
+    labels: pl.DataFrame
+    cases: pl.DataFrame
+    missed: pl.DataFrame
+    detection: pl.DataFrame
+    detection_curve: pl.DataFrame
+    stability: pl.DataFrame
+    amoc: pl.DataFrame
+    chance: pl.DataFrame
+    predictive: pl.DataFrame
+    drift: pl.DataFrame
+    counterfactuals: pl.DataFrame
+    ack_limits: pl.DataFrame
+    ack_curves: pl.DataFrame
+    ack_checks: pl.DataFrame
+    ack_labelled: pl.DataFrame
+    evidence_window: pl.DataFrame
+    profile: dict[str, dict[str, Any]] = field(default_factory=dict)
+    openings: int = 0
+    unopened: str = ""
+
+    @property
+    def status(self) -> str:
+        """``CERTIFIED``, ``PROVISIONAL`` or ``INFEASIBLE``."""
+        return str(self.profile["profile"]["status"])
+
+    @property
+    def rule(self) -> str | None:
+        """What the recommended rule is called, or None."""
+        return self.profile.get("default", {}).get("name")
+
+    def toml(self) -> str:
+        """Return the profile file's text."""
+        from agentlens.calibrate.profile import to_toml
+
+        return to_toml(self.profile)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write ``profile.toml`` and every table as Parquet."""
+        paths = super().write(folder)
+        path = Path(folder) / PROFILE
+        path.write_text(self.toml(), encoding="utf-8", newline="\n")
+        return [path, *paths]
+
+
+def calibrate(
+    data: Data,
+    *,
+    labels: str | Path | pl.DataFrame | None = None,
+    max_fpr: float = 0.01,
+    delta: float = 0.05,
+    objective: Objective = "fpr",
+    max_uncertain: float | None = None,
+    seed: int = 0,
+    shares: tuple[float, float, float] | None = None,
+    incumbent: Rule | RuleBook | str | Path | None = None,
+    within_events: int = 20,
+    tol_events: int = 0,
+    grace_events: int = 2,
+    policies: Policies | str | Path | None = None,
+    actions: str | Sequence[str] = ("tool", "handoff"),
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> Calibration:
+    """Choose a loop rule on labelled runs, with a certificate for its false alarms, or refuse.
+
+    Parameters
+    ----------
+    data
+        A lake (its ledger then records each opening of the test split), a trace export, or a frame of events.
+    labels
+        A label file or frame; ``"weak"`` derives labels from outcomes and rewards (`agentlens.calibrate.weak`);
+        None takes the lake's own label store.
+    max_fpr, delta
+        The false-alarm limit, and the chance that a certified rule is over it.
+    objective
+        ``fpr`` limits alarms per healthy run, ``share`` the share of false ones among alarms.
+    max_uncertain
+        A second limit: healthy runs whose only mark is an uncertain event.
+    seed, shares
+        Of the splits: explore, certify, test. Shares are chosen from the number of groups where None.
+    incumbent
+        The rule in use, that others are compared with.
+    within_events
+        D of detection@D.
+    tol_events, grace_events
+        How far before its onset and after its end an alert still belongs to an incident.
+
+    Raises
+    ------
+    AgentlensError
+        One line: what is missing, and what would do.
+    """
+    from agentlens.api import rule_book
+    from agentlens.calibrate.calibrate import Plan, calibrate_loops
+    from agentlens.calibrate.grid import Setting, baselines
+    from agentlens.calibrate.rates import Looking
+    from agentlens.calibrate.recommend import Goal
+    from agentlens.calibrate.truth import Matching
+    from agentlens.detect.policies import Policies as PoliciesClass
+
+    setting = baselines()[0]
+    if incumbent is not None:
+        rule = rule_book(incumbent).default
+        setting = Setting(family="incumbent", text=rule.name, rule=rule)
+    plan = Plan(
+        goal=Goal(
+            objective=objective,
+            max_fpr=max_fpr,
+            delta=delta,
+            max_uncertain=max_uncertain,
+            seed=seed,
+            looking=Looking(within_events=within_events),
+        ),
+        shares=shares,
+        matching=Matching(tol_events=tol_events, grace_events=grace_events),
+        incumbent=setting,
+    )
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    selection = Selection.parse(since, until, workflow, agent)
+    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    parts = [part.collect().lazy() for part in each(opened.parts)]
+    told, origin = load_labels(labels, opened, parts)
+    kinds = action_kinds(actions)
+    found = calibrate_loops(parts, told, plan, policies=loaded, actions=kinds)
+    made = {
+        "agentlens": __version__,
+        "actions": list(kinds),
+        "policies": loaded.digest if loaded else None,
+        "labels_from": origin,
+        "data": data_digest(found.spans),
+        "selection": [str(value) for value in (since, until, workflow, agent) if value is not None] or None,
+    }
+    return _result(found, opened, parts, loaded, made)
+
+
+def load_labels(
+    labels: str | Path | pl.DataFrame | None, opened: Opened, parts: Sequence[pl.LazyFrame]
+) -> tuple[pl.DataFrame, str]:
+    """Return the labels and where they are from: ``file``, ``frame``, ``weak`` or ``store``."""
+    from agentlens.calibrate.label_store import LabelStore
+    from agentlens.calibrate.labels import conform_labels, read_labels
+    from agentlens.calibrate.weak import weak_labels
+
+    if isinstance(labels, pl.DataFrame):
+        return conform_labels(labels), "frame"
+    if labels is None:
+        told = LabelStore.of(opened.lake).read() if opened.lake else None
+        if told is None or told.is_empty():
+            raise InputError.at(
+                "labels",
+                "there are none",
+                accepted="--labels FILE, --labels weak, or a lake with imported labels",
+            )
+        return told, "store"
+    if str(labels) == WEAK and not Path(labels).exists():
+        told = pl.concat([weak_labels(part) for part in parts])
+        if told.is_empty():
+            raise InputError.at(
+                "labels", "no outcome in the data to derive weak labels from", accepted="a label file"
+            )
+        return told.sort("run_id", "onset_seq"), WEAK
+    return read_labels(labels), "file"
+
+
+def data_digest(spans: pl.DataFrame) -> str:
+    """Digest of which runs there are and where they begin and end."""
+    text = spans.select("run_id", "first_seq", "last_seq", "content").write_ndjson()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _result(
+    found: LoopCalibration,
+    opened: Opened,
+    parts: Sequence[pl.LazyFrame],
+    policies: Policies | None,
+    made: dict[str, Any],
+) -> Calibration:
+    from agentlens.calibrate import views
+    from agentlens.calibrate.calibrate import profile_tables
+    from agentlens.calibrate.counterfactual import counterfactuals
+    from agentlens.calibrate.drift import DRIFT
+    from agentlens.calibrate.rates import RATES
+
+    shown, seen = found.shown(), ("explore", "certify")
+    tables = _trade_offs(found, seen)
+    openings, unopened = _open_test(found, opened)
+    handoffs, limits = _handoff_limits(found, opened)
+    profile = profile_tables(found, opened.versions(), {**made, "test_openings": openings})
+    if limits:
+        profile["handoffs"] = limits
+    metadata = {
+        "agentlens": __version__,
+        "status": str(found.answer.status),
+        "plan": found.plan.digest,
+        "labels": profile["versions"]["labels"],
+        "splits": found.splits.digest,
+        **opened.versions(),
+    }
+    return Calibration(
+        rates=found.rates,
+        test=found.test_rates() if openings else RATES.to_frame(),
+        certificate=found.answer.certificate,
+        settings=found.settings(),
+        splits=found.splits.frame.join(found.truth.runs, on="run_id", how="left", maintain_order="left"),
+        labels=found.labels,
+        cases=views.cases(found, shown),
+        missed=views.missed(found, shown),
+        chance=views.chance(found, [*shown, *found.chain], pl.concat(parts)),
+        drift=views.moved(found, parts, policies) if openings else DRIFT.to_frame(),
+        counterfactuals=counterfactuals(found, parts, policies=policies, actions=made["actions"]),
+        **tables,
+        **handoffs,
+        profile=profile,
+        openings=openings,
+        unopened=unopened,
+        metadata=metadata,
+    )
+
+
+def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
+    """Detection, its curve, selection stability, the operating picture and predictive values."""
+    from agentlens.calibrate import views
+    from agentlens.calibrate.delay import DETECTION, DETECTION_CURVE, detection, detection_curve
+    from agentlens.calibrate.intervals import clopper_pearson
+    from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
+    from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
+
+    goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
+    frames = {
+        "detection": [DETECTION.to_frame().with_columns(rule)],
+        "detection_curve": [DETECTION_CURVE.to_frame().with_columns(rule)],
+        "predictive": [PREDICTIVE.to_frame().with_columns(rule)],
+    }
+    for cell in found.shown():
+        name = pl.lit(found.cells[cell].text).alias("rule")
+        delays = views.delay_rows(found.board, cell, seen)
+        if delays.height:
+            summary = detection(delays, goal.looking.within_events, seed=goal.seed)
+            frames["detection"].append(summary.with_columns(name))
+            frames["detection_curve"].append(detection_curve(delays, seed=goal.seed).with_columns(name))
+        row = found.rates.row(cell, named=True)
+        if row["healthy_groups"] and row["incidents"]:
+            false = round(row["fpr"] * row["healthy_groups"])
+            told = predictive_values(
+                clopper_pearson(row["detected"], row["incidents"], 0.975),
+                clopper_pearson(false, row["healthy_groups"], 0.975),
+            )
+            frames["predictive"].append(told.with_columns(name))
+    tables = {key: pl.concat(parts).select("rule", pl.exclude("rule")) for key, parts in frames.items()}
+    chosen = list(dict.fromkeys([*found.chain, *found.shown()]))
+    beside = views.sample(found, chosen, seen)
+    tables["stability"], tables["amoc"] = STABILITY.to_frame(), AMOC.to_frame()
+    if beside is not None:
+        tables["stability"] = selection_stability(beside, goal.max_fpr, seed=goal.seed)[0]
+        tables["amoc"] = amoc(beside, seed=goal.seed)
+    return tables
+
+
+def _open_test(found: LoopCalibration, opened: Opened) -> tuple[int, str]:
+    """Record the opening of the test split; 0 and the reason where it stays closed."""
+    from agentlens.calibrate.ledger import opening
+
+    if not found.board.in_splits(["test"]).any():
+        return 0, "no split was kept for it"
+    if found.answer.cell is None:
+        return 0, "no rule to look at it with"
+    if opened.lake is None:
+        return 1, ""
+    entry = {
+        "test_split": _test_digest(found),
+        "labels": found.truth.digest,
+        "plan": found.plan.digest,
+        "rule": found.cells[found.answer.cell].rule.digest,
+    }
+    return opening(opened.lake.labels_folder, entry), ""
+
+
+def _test_digest(found: LoopCalibration) -> str:
+    groups = found.splits.runs("test").select("run_id", "task_group").sort("run_id").rows()
+    return hashlib.blake2b(repr(groups).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _handoff_limits(found: LoopCalibration, opened: Opened) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    from agentlens.calibrate.acks import handoff_tables
+    from agentlens.calibrate.latency import AckSettings
+    from agentlens.model.receipt import RECEIPTS
+
+    receipts = RECEIPTS.to_frame() if opened.receipts is None else opened.receipts.collect()
+    settings = AckSettings(delta=found.plan.goal.delta, seed=found.plan.goal.seed)
+    return handoff_tables(receipts, found.labels, settings)

@@ -1,0 +1,184 @@
+"""``agentlens calibrate``: a rule with a certificate, or a refusal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from agentlens.api import rule_book
+from agentlens.calibrating import PROFILE, Calibration, calibrate
+from agentlens.errors import SettingsError
+from agentlens.verbs.console import console, plain, print_pairs, print_table
+from agentlens.verbs.reading import chosen, normaliser, note, write_tables
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from rich.console import Console
+
+_MEANING = {
+    "CERTIFIED": "the limit holds, up to the chance delta",
+    "PROVISIONAL": "looks fine, but there are too few task groups to promise it",
+    "INFEASIBLE": "no rule tried stays within the limit; none is recommended",
+}
+
+
+def run(args: Namespace) -> int:
+    """Calibrate, write the profile and its tables, print the summary."""
+    if args.incumbent:
+        rule_book(args.incumbent)  # a wrong name is said before the work
+    result = calibrate(
+        args.data,
+        labels=args.labels,
+        max_fpr=args.max_fpr,
+        delta=args.delta,
+        objective=args.objective,
+        max_uncertain=args.max_uncertain,
+        seed=args.seed,
+        shares=shares(args.shares),
+        incumbent=args.incumbent,
+        within_events=args.within,
+        tol_events=args.tolerance,
+        grace_events=args.grace,
+        policies=args.policies,
+        actions=args.actions,
+        **chosen(args),
+        normaliser=normaliser(args),
+        format=args.format,
+        sql=args.sql,
+    )
+    write_tables(result, args.out)
+    show(result)
+    note(f"wrote {args.out}: {PROFILE} and {len(result.tables())} tables")
+    return 0
+
+
+def shares(text: str | None) -> tuple[float, float, float] | None:
+    """Read ``0.4,0.4,0.2``.
+
+    Raises
+    ------
+    SettingsError
+        For anything but three numbers.
+    """
+    if text is None:
+        return None
+    try:
+        explore, certify, test = (float(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError.value("shares", text, "three numbers such as 0.4,0.4,0.2") from None
+    return explore, certify, test
+
+
+def show(result: Calibration) -> None:
+    """Print the verdict, how it was made, and the rules beside each other."""
+    out = console()
+    told, made = result.profile["profile"], result.profile["made"]
+    out.print(f"{result.status}: {_MEANING[result.status]}")
+    print_pairs(out, _facts(result, told, made))
+    share = told["objective"] == "share"
+    print_table(out, "Rules on explore and certify", _rules(result, share=share), wrap=("rule",))
+    walked = result.certificate.select(
+        "rule",
+        "groups",
+        "alarms",
+        pl.col("false_alarms").alias("false"),
+        "rate",
+        "p_value",
+        "certified",
+        "more_groups",
+    )
+    print_table(out, f"Certificate, strict to loose: {told['chain']}", walked, wrap=("rule",))
+    if result.test.height:
+        print_table(out, "Test split", _columns(result.test, share=share), wrap=("rule",))
+    _handoffs(out, result)
+
+
+def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> list[tuple[str, object]]:
+    limit = "false share of alarms" if told["objective"] == "share" else "false-positive rate per healthy run"
+    facts: list[tuple[str, object]] = [
+        ("rule", plain(result.rule or "none")),
+        ("limit", f"{limit} at most {told['max_fpr']:g}, wrong with a chance of at most {told['delta']:g}"),
+        ("test", told["test"] + ("" if told["p_value"] is None else f", p = {told['p_value']:.3g}")),
+    ]
+    if result.status == "PROVISIONAL":
+        facts.append(
+            ("needed", f"{told['more_groups']:,} more task groups to certify, if they are like these")
+        )
+    facts += [
+        ("splits", _splits(result, made)),
+        (
+            "labels",
+            f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled",
+        ),
+        (
+            "test split",
+            f"opened {result.openings:,} times" if result.openings else f"closed: {result.unopened}",
+        ),
+        ("void if", "normaliser, fingerprint, label or key version changes"),
+    ]
+    return facts
+
+
+def _splits(result: Calibration, made: dict[str, Any]) -> str:
+    counts = result.splits.group_by("split").agg(
+        pl.len().alias("runs"), pl.col("task_group").n_unique().alias("groups")
+    )
+    parts = {
+        row["split"]: f"{row['split']} {row['groups']:,} groups, {row['runs']:,} runs"
+        for row in counts.iter_rows(named=True)
+    }
+    how = (
+        "by time"
+        if made["placed_by"] == "time"
+        else f"by hash (seed {made['seed']}): no order in time is known"
+    )
+    return (
+        "; ".join(parts[name] for name in ("explore", "certify", "test") if name in parts) + f"; placed {how}"
+    )
+
+
+def _rules(result: Calibration, *, share: bool) -> pl.DataFrame:
+    names = list(dict.fromkeys([*([result.rule] if result.rule else []), *result.cases["rule"].to_list()]))
+    kept = result.rates.filter(pl.col("rule").is_in(names) | (pl.col("cell") < 4))
+    return _columns(kept, share=share)
+
+
+def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
+    thin = pl.when("thin").then(pl.lit("thin: under 20")).otherwise(pl.lit("")).alias("note")
+    if share:
+        return rates.select(
+            "rule",
+            "alarms",
+            pl.col("false_alarms").alias("false"),
+            pl.col("false_share").alias("share"),
+            pl.col("false_share_high").alias("up to"),
+            pl.col("mean_alarm_step").round(2).alias("mean step"),
+            pl.format("{}/{}", "detected", "incidents").alias("detected"),
+            thin,
+        )
+    return rates.select(
+        "rule",
+        pl.format("{}/{}", "alarmed_runs", "healthy_runs").alias("false runs"),
+        "fpr",
+        pl.col("fpr_high").alias("up to"),
+        pl.col("fpr_if_uncertain").alias("if uncertain"),
+        pl.col("per_1000_events").alias("per 1,000"),
+        pl.format("{}/{}", "detected", "incidents").alias("detected"),
+        pl.col("median_delay_events").alias("delay"),
+        thin,
+    )
+
+
+def _handoffs(out: Console, result: Calibration) -> None:
+    if result.ack_limits.height:
+        table = result.ack_limits.select(
+            "urgency",
+            "handoffs",
+            "acknowledged",
+            (pl.col("limit_us") / 1e6).alias("limit s"),
+            "pooled",
+            "note",
+        )
+        print_table(out, "Acknowledgement limits", table, wrap=("note",))
