@@ -106,7 +106,7 @@ def _chunk(row: Any) -> tuple[str, dict[str, Any]] | None:
         ns = "|".join(part for part in parts if isinstance(part, str))
     if (
         not isinstance(row, dict)
-        or row.get("type") not in _CHUNKS
+        or text_of(row.get("type")) not in _CHUNKS
         or not isinstance(row.get("payload"), dict)
     ):
         return None

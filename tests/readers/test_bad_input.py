@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentlens.readers import chat, jaeger, langfuse, mlflow, native, otel_sdk, otlp, phoenix
+from agentlens.readers import chat, jaeger, langfuse, langsmith, mlflow, native, otel_sdk, otlp, phoenix
 from agentlens.readers.base import Format, Report
 from agentlens.readers.source import Source
-from tests.readers import test_jaeger, test_langfuse, test_mlflow, test_otel_sdk, test_phoenix
+from tests.readers import test_jaeger, test_langfuse, test_langsmith, test_mlflow, test_otel_sdk, test_phoenix
 from tests.readers.reading import said
 from tests.readers.spans_made import SMALL, agent, attributes, request, span, tool
 
@@ -95,6 +95,7 @@ CASES = [
     pytest.param(phoenix.FORMAT, test_phoenix.rows(), id="phoenix-frame"),
     pytest.param(mlflow.FORMAT, test_mlflow.TRACES, id="mlflow"),
     pytest.param(langfuse.FORMAT, [test_langfuse.exported(one) for one in test_langfuse.ROWS], id="langfuse"),
+    pytest.param(langsmith.FORMAT, test_langsmith.RUNS, id="langsmith"),
 ]
 WRONG: list[Any] = [
     None,

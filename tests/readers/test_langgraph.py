@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import random
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentlens.model.raw import ABSENT
+from agentlens.readers import langgraph
 from agentlens.readers.message_pack import PackedError, unpack
 from tests.readers.reading import events, records, said, tools
+from tests.readers.test_bad_input import _mutated, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,6 +273,18 @@ def test_bytes_that_are_flipped_or_cut_are_a_report(tmp_path: Path) -> None:
         path = tmp_path / "b.sqlite"
         path.write_bytes(bytes(data))
         records(path, "langgraph")
+
+
+@pytest.mark.parametrize("rows", [HISTORY, STREAM], ids=["history", "stream"])
+def test_wrong_types_anywhere_never_stop_the_reader(rows: list[Any], tmp_path: Path) -> None:
+    """A value of any other type costs at most what hangs on it: the rest of the thread is told."""
+    rng = random.Random(3)
+    for _ in range(300):
+        row = rng.randrange(len(rows))
+        broken = copy.deepcopy(rows)
+        broken[row] = _mutated(broken[row], rng)
+        found, _ = read(langgraph.FORMAT, lines(*broken), tmp_path)
+        assert len(found) >= len(rows) // 2, broken[row]
 
 
 def test_objects_are_taken_apart_not_built() -> None:
