@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of, verdict
 
@@ -48,7 +49,7 @@ _KEY_AND_VALUE: Final = itemgetter("key", "value")
 _CODES: Final = frozenset({int, str})
 _NO_TRACE: Final = "0" * 32
 _NO_SPAN: Final = "0" * 16
-_NOTES: Final = frozenset({"exception", "gen_ai.evaluation.result"})
+_NOTES: Final = frozenset({*DETAILS, "gen_ai.evaluation.result"})
 _STEP: Final = 8
 """Events of one span take places from here to the next: itself, a turn, and what was noted on it."""
 
@@ -218,8 +219,8 @@ class Line:
             if isinstance(name, str) and name in _NOTES:
                 told = dict(pairs(event.get("attributes")))
                 found = facts_of(told.items())
-                if name == "exception":
-                    found["detail"] = told.get("exception.message")
+                if name in DETAILS:
+                    found["detail"] = told.get(DETAILS[name])
                 yield name, micros(event.get("timeUnixNano", event.get("time_unix_nano")), self.report), found
 
     def log(

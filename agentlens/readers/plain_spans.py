@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
+from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.spans import facts_of
 from agentlens.readers.stamps import moment
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from agentlens.readers.base import Report
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NOTES: Final = frozenset({"exception", "gen_ai.evaluation.result"})
+_NOTES: Final = frozenset({*DETAILS, "gen_ai.evaluation.result"})
 _STATUS: Final = {
     "ok": "ok",
     "error": "error",
@@ -99,8 +100,8 @@ def notes_of(events: Any, report: Report) -> list[tuple[str, int | None, dict[st
             continue
         told = mapping(event.get("attributes"))
         facts = facts_of(told.items())
-        if name == "exception":
-            facts["detail"] = told.get("exception.message")
+        if name in DETAILS:
+            facts["detail"] = told.get(DETAILS[name])
         at = next((event[key] for key in ("timestamp", "time_unix_nano", "time") if event.get(key)), None)
         found.append((name, when(at, report), facts))
     return found

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
-from agentlens.readers import decode, genai, openinference, traceloop
+from agentlens.readers import decode, frameworks, genai, openinference, traceloop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agentlens.readers.base import Report
 
-DIALECTS: Final = (genai, openinference, traceloop)
+DIALECTS: Final = (genai, openinference, traceloop, frameworks)
 """Where two dialects name one fact on one span, the first stands."""
 
 _TURNERS: Final = frozenset({"agent", "log"})
@@ -116,7 +116,7 @@ def _kind(
 ) -> str:
     said = (
         traceloop.KINDS.get(loop_kind or ""),
-        genai.KINDS.get(operation or ""),
+        genai.KINDS.get(operation or "") or frameworks.KINDS.get(operation or ""),
         openinference.KINDS.get((span_kind or "").upper()),
     )
     for kind in ("handoff", "tool"):
@@ -246,6 +246,8 @@ class Spans:
         if "loop_kind" in facts:
             args = traceloop.unwrapped(args, "inputs", "input_str")
             result = traceloop.unwrapped(result, "output")
+        if args is ABSENT or result is ABSENT:
+            args, result = _noted(span, args, result)
         to = addressee(span, "tool", tool, args)
         if to is not None:
             return [self._handoff(span, position, tool, to)]
@@ -364,6 +366,15 @@ def _decoded(args: Any) -> Any:
     return args if value is ABSENT else value
 
 
+def _noted(span: Span, args: Any, result: Any) -> tuple[Any, Any]:
+    """Return arguments and result, from events of the span where its attributes do not have them."""
+    told = {name: facts["detail"] for name, _, facts in span.notes if facts.get("detail") is not None}
+    return (
+        told.get("gen_ai.tool.message", ABSENT) if args is ABSENT else args,
+        told.get("gen_ai.choice", ABSENT) if result is ABSENT else result,
+    )
+
+
 def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
     """Return the error class, and the result where it can be believed.
 
@@ -371,6 +382,8 @@ def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
     known. A failed call without a result has the message of its failure for one.
     """
     if span.status != "error":
+        if span.facts.get("failed") in {"error", "true"}:  # the span went well, the tool did not
+            return span.facts.get("error") or "unknown", result
         return (None if span.status else span.facts.get("error")), result
     exception = next((facts for name, _, facts in span.notes if name == "exception"), None)
     told = exception.get("error", "") if exception else ""

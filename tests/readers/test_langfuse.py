@@ -198,13 +198,21 @@ def test_the_class_of_a_failure_is_read_from_its_message(message: str, error: st
     assert (event.error_class, event.result) == (error, message)
 
 
-def test_a_question_to_a_person_is_open_and_no_failure() -> None:
-    """A graph that is interrupted raises, and waits."""
-    one = row(
-        2, "TOOL", "ask", input={}, level="ERROR", status_message="GraphInterrupt((Interrupt(value='ok?'),))"
-    )
-    (event,) = tools(json.dumps(camel(one)).encode())
-    assert (event.error_class, event.result, event.open) == (None, ABSENT, True)
+def test_a_question_to_a_person_is_a_wait_and_no_failure() -> None:
+    """A graph that is interrupted raises in every span around the question; it waits once, and nothing failed."""
+    message = "GraphInterrupt((Interrupt(value='ok?', id='7c1'),))"
+    rows = [
+        row(2, "TOOL", "ask", input={}, level="ERROR", status_message=message),
+        row(1, "SPAN", "graph", parent=None, level="ERROR", status_message=message),
+    ]
+    found = events(json.dumps([camel(one) for one in rows]).encode())
+    (tool,) = [event for event in found if event.kind == "tool"]
+    assert (tool.error_class, tool.result, tool.open) == (None, ABSENT, True)
+    assert {(e.target, e.open, e.identity) for e in found if e.kind == "wait"} == {
+        ("ask", True, "interrupt:7c1"),
+        ("graph", True, "interrupt:7c1"),
+    }
+    assert all(event.error_class is None for event in found)
 
 
 def test_of_several_states_of_an_observation_the_newest_stands() -> None:

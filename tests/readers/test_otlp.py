@@ -394,3 +394,67 @@ def test_the_tempo_download_holds_one_tool_call(shared: Path) -> None:
     assert (call.tool, call.args) == ("helm_list_releases", "{}")
     models = {event.identity: (event.tokens_in, event.tokens_out) for event in found if event.kind == "model"}
     assert sorted(models.values()) == [(2256, 13), (2392, 116)]
+
+
+FRAMEWORKS = {
+    "vercel": {
+        "ai.operationId": "ai.toolCall",
+        "ai.toolCall.name": "search",
+        "ai.toolCall.id": "call_1",
+        "ai.toolCall.args": '{"q": "a"}',
+        "ai.toolCall.result": '"3 hits"',
+    },
+    "livekit": {
+        "lk.function_tool.name": "search",
+        "lk.function_tool.id": "call_1",
+        "lk.function_tool.arguments": '{"q": "a"}',
+        "lk.function_tool.output": '"3 hits"',
+        "lk.function_tool.is_error": False,
+    },
+    "strands": {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.id": "call_1",
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", sorted(FRAMEWORKS))
+def test_calls_of_frameworks_with_names_of_their_own(dialect: str) -> None:
+    """One keeps its arguments and result in events of the span, as older conventions had it."""
+    notes = [
+        {"name": "gen_ai.tool.message", "attributes": attributes({"role": "tool", "content": '{"q": "a"}'})},
+        {"name": "gen_ai.choice", "attributes": attributes({"message": '"3 hits"', "id": "call_1"})},
+    ]
+    more = {"events": notes} if dialect == "strands" else {}
+    event = only(lines(request(span(2, "x", FRAMEWORKS[dialect], parent=1, **more))), "tool")
+    assert (event.tool, event.call_id, event.args, event.result) == (
+        "search",
+        "call_1",
+        '{"q": "a"}',
+        '"3 hits"',
+    )
+    assert (event.error_class, event.open) == (None, False)
+
+
+@pytest.mark.parametrize("told", [{"gen_ai.tool.status": "error"}, {"lk.function_tool.is_error": True}])
+def test_a_tool_may_fail_in_a_span_that_went_well(told: dict[str, Any]) -> None:
+    """What it returned is the words of its failure."""
+    event = only(lines(request(span(2, "x", FRAMEWORKS["vercel"] | told, parent=1))), "tool")
+    assert (event.error_class, event.result) == ("unknown", '"3 hits"')
+
+
+def test_what_sums_up_model_calls_is_no_model_call() -> None:
+    """Its tokens are those of the calls inside."""
+    outer = {
+        "ai.operationId": "ai.generateText",
+        "ai.telemetry.functionId": "helper",
+        "ai.usage.inputTokens": 9,
+    }
+    inner = outer | {"ai.operationId": "ai.generateText.doGenerate", "ai.response.model": "m"}
+    data = lines(
+        request(span(1, "ai.generateText", outer), span(2, "ai.generateText.doGenerate", inner, parent=1))
+    )
+    event = only(data, "model")
+    assert (event.model, event.tokens_in, event.agent) == ("m", 9, "helper")
+    assert only(data, "log").tokens_in is None
