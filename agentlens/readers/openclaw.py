@@ -1,0 +1,289 @@
+"""OpenClaw telemetry: starts and ends of agents and tools, one a line; the conversation at an agent's end."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from agentlens.model.raw import ABSENT
+from agentlens.readers.base import Format
+from agentlens.readers.blocks import Lane, Spot, count_of, number_of, text_of
+from agentlens.readers.decode import attempt, loads
+from agentlens.readers.documents import stem_of
+from agentlens.readers.messages import error_of, result_of
+from agentlens.readers.stamps import epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentlens.model.raw import RawEvent
+    from agentlens.readers.base import Record, Report
+    from agentlens.readers.source import Head, Source
+
+_TYPES: Final = frozenset(
+    {
+        "message.in",
+        "message.out",
+        "agent.start",
+        "agent.end",
+        "tool.start",
+        "tool.end",
+        "llm.usage",
+        "llm.start",
+        "llm.end",
+    }
+)
+_HANDOFFS: Final = frozenset({"sessions_spawn", "subagents_spawn"})
+_CHILD: Final = "subagent"
+_STEP: Final = 64
+"""Places between two messages of a conversation, for the calls of one."""
+_KNOWN_LIMIT: Final = 200_000
+"""Messages remembered, so that a conversation that is told again is not counted again."""
+
+
+def claim(head: Head) -> int:
+    """Claim lines of the telemetry's types with its counter and clock."""
+    found = [v for v in head.values if isinstance(v, dict) and text_of(v.get("type")) in _TYPES]
+    return 90 if any({"seq", "ts"} <= value.keys() for value in found) else 0
+
+
+def read(source: Source, report: Report) -> Iterator[Record]:
+    """Yield the events of one telemetry file."""
+    log = _Log(report=report, name=stem_of(source))
+    for number, line in source.lines(report):
+        value = loads(line, report, number)
+        if value is ABSENT:
+            continue
+        if not isinstance(value, dict):
+            report.quarantine(number, f"a {type(value).__name__} where a record was expected")
+            continue
+        yield from log.line(value, number)
+    yield from log.end()
+
+
+@dataclass(slots=True)
+class _Open:
+    identity: str
+    name: str
+    said: str
+    lane: Lane
+    kind: str
+    begun_at: int | None = None
+
+
+@dataclass(slots=True)
+class _Log:
+    """Calls have no id while they run; the conversation at the end names them, in the order they were asked."""
+
+    report: Report
+    name: str
+    running: dict[str, deque[_Open]] = field(default_factory=dict)  # session -> calls without an end
+    told: dict[str, deque[_Open]] = field(default_factory=dict)  # session -> calls not yet named
+    begun: dict[str, int] = field(default_factory=dict)  # session -> turns of its agent
+    live: set[str] = field(default_factory=set)  # sessions whose agent is at work
+    known: set[str] = field(default_factory=set)  # call ids of conversations read before
+    people: list[Spot] = field(default_factory=list)  # turns of people not yet taken
+
+    def line(self, value: dict[str, Any], number: int) -> Iterator[RawEvent]:
+        kind, session = text_of(value.get("type")), text_of(value.get("sessionKey"))
+        lane = self._lane(session)
+        spot = Spot(lane=lane, line=number, at=epoch(value.get("ts"), 1000))
+        if kind == "message.in":
+            self.people.append(spot)
+        elif kind == "agent.start":
+            yield from self._begin(session, spot)
+        elif kind == "tool.start":
+            yield self._call(value, session, spot)
+        elif kind == "tool.end":
+            yield from self._end(value, session, spot)
+        elif kind == "agent.end":
+            yield from self._conversation(value, session, spot)
+            yield from self._done(value, session, spot)
+        elif kind == "llm.usage":
+            yield spot.event(
+                0, "model", **_spent(value.get("usage") or value), model=text_of(value.get("model")) or None
+            )
+        elif kind not in _TYPES:
+            self.report.unknown[f"type {kind!r}"[:80] if kind else "record without a type"] += 1
+            yield spot.event(0, "log", tool=kind[:80])
+
+    def end(self) -> Iterator[RawEvent]:
+        """Yield turns of people that no agent took."""
+        for spot in self.people:
+            yield spot.event(0, "message", tool="user", external_input=True)
+
+    def _lane(self, session: str) -> Lane:
+        """A sub-agent's session belongs to the run of its agent's main one."""
+        parts = session.split(":")
+        if len(parts) > 3 and parts[2] == "subagent":
+            run = ":".join([*parts[:2], "main"])
+            return Lane(run_id=run, agent=_CHILD, instance=session, parent_agent="")
+        return Lane(run_id=session or self.name)
+
+    def _begin(self, session: str, spot: Spot) -> Iterator[RawEvent]:
+        """The start of a turn; it may be told twice."""
+        if session in self.live:
+            self.report.repaired["start of an agent told again"] += 1
+            return
+        self.live.add(session)
+        if (
+            spot.lane.instance is None
+        ):  # a channel does not say to whom a person speaks: the next main session hears it
+            for said in self.people:
+                yield Spot(lane=spot.lane, line=said.line, at=said.at).event(
+                    0, "message", tool="user", external_input=True
+                )
+            self.people = []
+        turn = self.begun[session] = self.begun.get(session, 0) + 1
+        if spot.lane.instance is not None:
+            if turn == 1:
+                yield spot.event(0, "accept", identity=f"accept/{session}")
+            yield self._span(session, spot, at=spot.at, open=True)
+
+    def _span(self, session: str, spot: Spot, **facts: Any) -> RawEvent:
+        turn = self.begun.get(session, 1)
+        return spot.event(
+            2, "agent", tool=_CHILD, identity=f"agent/{session}/{turn}",
+            **{"span_id": f"{session}/{turn}", "parent_span_id": f"spawn/{session}", **facts},
+        )  # fmt: skip
+
+    def _call(self, value: dict[str, Any], session: str, spot: Spot) -> RawEvent:
+        name, args = text_of(value.get("toolName")), value.get("params", ABSENT)
+        own = text_of(value.get("toolCallId")) or text_of(value.get("seq")) or f"line-{spot.line}"
+        kind = "handoff" if name in _HANDOFFS else "tool"
+        call = _Open(f"{session}/{own}", name, _spelled(args), spot.lane, kind, spot.at)
+        self.running.setdefault(session, deque()).append(call)
+        self.told.setdefault(session, deque()).append(call)
+        return spot.event(0, kind, tool=name, args=args, target=_CHILD if kind == "handoff" else None,
+                          identity=call.identity, open=True)  # fmt: skip
+
+    def _end(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
+        """The end says that a call came back, not with what: without a result it is no success."""
+        name = text_of(value.get("toolName"))
+        waiting = self.running.get(session, deque())
+        call = next((one for one in waiting if one.name == name), None)
+        failed = value.get("success") is False or bool(value.get("error"))
+        if call is None:
+            self.report.unknown["end of a tool without its start"] += 1
+            return
+        waiting.remove(call)
+        yield spot.event(
+            0, call.kind, at=None, ended_at=spot.at, tool=name, identity=call.identity, open=False,
+            result=result_of(value.get("result", ABSENT)), error_class="tool_error" if failed else None,
+        )  # fmt: skip
+
+    def _done(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
+        self.live.discard(session)
+        good = value.get("success") is not False
+        yield spot.event(8, "claim", tool="agent.end", target="success" if good else "failure",
+                         error_class=None if good else "agent_failed")  # fmt: skip
+        if spot.lane.instance is not None:
+            failed = None if good else "child_failed"
+            yield self._span(session, spot, at=None, ended_at=spot.at, open=False, error_class=failed)
+
+    def _conversation(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
+        """Name the calls that were told while they ran, add their results, and those that were not told."""
+        messages = value.get("messages")
+        asked: dict[str, _Open] = {}
+        for order, message in enumerate(messages if isinstance(messages, list) else ()):
+            if not isinstance(message, dict):
+                continue
+            at = epoch(message.get("timestamp"), 1000)
+            place = Spot(lane=spot.lane, line=spot.line, at=at)
+            role, first = message.get("role"), _STEP * (order + 1)
+            if role == "assistant":
+                yield from self._asked(message, session, place, first, asked)
+            elif role == "toolResult":
+                yield from self._answered(message, place, first, asked)
+
+    def _asked(
+        self, message: dict[str, Any], session: str, spot: Spot, order: int, asked: dict[str, _Open]
+    ) -> Iterator[RawEvent]:
+        content = message.get("content")
+        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+        calls = [block for block in blocks if block.get("type") == "toolCall"]
+        usage = message.get("usage")
+        stamp = f"{session}/{message.get('timestamp')}"
+        if isinstance(usage, dict) and (message.get("timestamp") is None or stamp not in self.known):
+            self._know(stamp)
+            yield spot.event(order, "model", model=text_of(message.get("model")) or None, **_spent(usage))
+        for place, block in enumerate(calls, order + 1):
+            call_id, name = text_of(block.get("id")), text_of(block.get("name"))
+            if call_id in self.known:
+                continue
+            self._know(call_id)
+            args = block.get("arguments", ABSENT)
+            waiting = self.told.get(session, deque())
+            said = _spelled(args)
+            call = next((one for one in waiting if one.name == name and one.said == said), None)
+            if call is not None:
+                waiting.remove(call)
+                asked[call_id] = call
+                yield spot.event(place, call.kind, at=call.begun_at, tool=name, call_id=call_id or None,
+                                 identity=call.identity)  # fmt: skip
+                continue
+            kind = "handoff" if name in _HANDOFFS else "tool"
+            call = asked[call_id] = _Open(f"{session}/{call_id}", name, said, spot.lane, kind)
+            yield spot.event(
+                place, kind, tool=name, args=args, target=_CHILD if kind == "handoff" else None,
+                call_id=call_id or None, identity=call.identity if call_id else None, open=True,
+            )  # fmt: skip
+
+    def _know(self, name: str) -> None:
+        if name and len(self.known) < _KNOWN_LIMIT:
+            self.known.add(name)
+
+    def _answered(
+        self, message: dict[str, Any], spot: Spot, order: int, asked: dict[str, _Open]
+    ) -> Iterator[RawEvent]:
+        call_id = text_of(message.get("toolCallId"))
+        call = asked.get(call_id)
+        if call is None:
+            if call_id not in self.known:
+                self.report.unknown["result without its call"] += 1
+            return
+        result = result_of(message.get("content", ABSENT))
+        details = message.get("details")
+        details = details if isinstance(details, dict) else {}
+        code = details.get("exitCode")
+        error = f"exit_{code}" if isinstance(code, int) and code else None
+        if error is None and (message.get("isError") is True or details.get("status") in {"error", "failed"}):
+            error = error_of(result) or "tool_error"
+        told = attempt(result) if isinstance(result, str) and result.lstrip().startswith("{") else None
+        child = text_of(told.get("childSessionKey")) if isinstance(told, dict) else ""
+        if call.kind == "handoff" and child:  # it was only begun: what comes of it, the child's own lines say
+            yield spot.event(order, "handoff", at=None, tool=call.name, span_id=f"spawn/{child}",
+                             identity=call.identity)  # fmt: skip
+            return
+        yield spot.event(
+            order, call.kind, at=None, ended_at=spot.at, tool=call.name, result=result, error_class=error,
+            identity=call.identity, open=details.get("status") == "running",
+        )  # fmt: skip
+
+
+def _spent(usage: Any) -> dict[str, Any]:
+    usage = usage if isinstance(usage, dict) else {}
+    parts = [n for key in ("input", "cacheRead", "cacheWrite") if (n := count_of(usage.get(key))) is not None]
+    cost = usage.get("cost")
+    return {
+        "tokens_in": sum(parts) if parts else None,
+        "tokens_out": count_of(usage.get("output")),
+        "cost_usd": number_of(cost.get("total")) if isinstance(cost, dict) else None,
+    }
+
+
+def _spelled(args: Any) -> str:
+    return "" if args is ABSENT else json.dumps(args, sort_keys=True, default=str)
+
+
+FORMAT = Format(
+    name="openclaw",
+    version=1,
+    title="OpenClaw telemetry lines",
+    recognised_by="type agent.start, tool.start, agent.end, ... with seq and ts",
+    proved_on="seven redacted lines of a real agent",
+    claim=claim,
+    read=read,
+)

@@ -1,0 +1,158 @@
+"""A2A task streams."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agentlens.detect.inferred import inferred_receipts
+from agentlens.readers import registry
+from agentlens.readers.source import Source
+from tests.readers.merging import merged, of_kind
+from tests.readers.reading import records
+from tests.readers.test_real_loops import events as assembled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def status(state: str, second: int, said: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {"state": state, "timestamp": f"2026-10-01T10:00:{second:02}.5Z"}
+    return {**found, "message": {"role": "ROLE_AGENT", "parts": [{"text": said}]}} if said else found
+
+
+def new(state: str, second: int, said: str = "", task: str = "t") -> dict[str, Any]:
+    word = f"TASK_STATE_{state.upper()}"
+    if state == "submitted":
+        return {"task": {"id": task, "contextId": "c", "status": status(word, second, said)}}
+    return {"statusUpdate": {"taskId": task, "contextId": "c", "status": status(word, second, said)}}
+
+
+def old(state: str, second: int, said: str = "", task: str = "t") -> dict[str, Any]:
+    word = state.replace("_", "-")
+    if state == "submitted":
+        return {"kind": "task", "id": task, "contextId": "c", "status": status(word, second, said)}
+    final = word in {"completed", "input-required"}
+    return {
+        "kind": "status-update",
+        "taskId": task,
+        "contextId": "c",
+        "final": final,
+        "status": status(word, second, said),
+    }
+
+
+ARTIFACT = {
+    "artifactUpdate": {
+        "taskId": "t",
+        "contextId": "c",
+        "artifact": {"artifactId": "a", "parts": [{"text": "done"}]},
+    }
+}
+
+
+def lines(*rows: Any) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def told(*rows: Any) -> list[dict[str, Any]]:
+    return merged(records(lines(*rows))[0])
+
+
+def life(of: Any) -> list[dict[str, Any]]:
+    return [
+        of("submitted", 0),
+        of("working", 1),
+        of("input_required", 2),
+        of("working", 5),
+        of("completed", 9),
+    ]
+
+
+def test_both_versions_and_the_envelope_tell_the_same() -> None:
+    """States are spelled differently; `final` also ends a stream that waits."""
+    wrapped = [{"jsonrpc": "2.0", "id": 1, "result": row} for row in life(old)]
+    events = b"".join(b"event: message\ndata: " + json.dumps(row).encode() + b"\n\n" for row in wrapped)
+    found = [told(*life(new)), told(*life(old)), told(*wrapped), merged(records(events, "a2a")[0])]
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_a_task_is_delegated_accepted_waits_and_is_claimed_complete(tmp_path: Path) -> None:
+    """An artifact is what the other agent gave, and no proof that it is right."""
+    path = tmp_path / "stream.jsonl"
+    path.write_bytes(lines(*life(new)[:4], ARTIFACT, life(new)[4]))
+    (handoff,) = of_kind(merged(records(path)[0]), "handoff")
+    assert (handoff["result"], handoff["open"], handoff["run_id"]) == ("done", False, "c")
+    receipts = inferred_receipts(assembled([path]).lazy()).collect()
+    assert receipts["event"].to_list() == ["delegated", "accepted", "waiting", "completed"]
+    assert not receipts["outcome"].drop_nulls().len()
+
+
+def test_a_task_that_nobody_takes_up_stays_open_and_a_refused_one_says_why(tmp_path: Path) -> None:
+    """Neither was accepted."""
+    rejected = {
+        "task": {"id": "r", "contextId": "c", "status": status("TASK_STATE_REJECTED", 3, "not my domain")}
+    }
+    path = tmp_path / "stream.jsonl"
+    path.write_bytes(lines(new("submitted", 0), rejected))
+    found = of_kind(merged(records(path)[0]), "handoff")
+    assert [(e["call_id"], e["open"], e.get("error_class")) for e in found] == [
+        ("t", True, None),
+        ("r", False, "rejected"),
+    ]
+    receipts = inferred_receipts(assembled([path]).lazy()).collect()
+    assert receipts["event"].to_list() == ["delegated", "delegated", "rejected"]
+
+
+def test_what_was_asked_is_the_action() -> None:
+    """From the request in the stream, or from the task's own history; else it is not known."""
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "message/stream",
+        "params": {"message": {"role": "user", "parts": [{"text": "count"}]}},
+    }
+    (one,) = of_kind(told(request, old("submitted", 0)), "handoff")
+    task = {**old("submitted", 0), "history": [request["params"]["message"]]}
+    (two,) = of_kind(told(task), "handoff")
+    (three,) = of_kind(told(old("submitted", 0)), "handoff")
+    assert one["args"] == two["args"] == {"message": "count"}
+    assert "args" not in three
+
+
+def test_a_state_told_twice_changes_nothing() -> None:
+    """A wait told again is one wait."""
+    rows = life(new)
+    assert told(*rows) == told(*(row for row in rows for _ in range(2)))
+
+
+@pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [None], True])
+def test_a_wrong_type_anywhere_is_never_an_exception(junk: Any) -> None:
+    """Each field of each update is replaced in turn."""
+    for rows in (life(new), life(old), [ARTIFACT]):
+        for place, row in enumerate(rows):
+            for key in row:
+                inner = row[key]
+                changes = [{**row, key: junk}]
+                if isinstance(inner, dict):
+                    changes += [{**row, key: {**inner, name: junk}} for name in inner]
+                for changed in changes:
+                    records(lines(*rows[:place], changed, junk, *rows[place + 1 :]), "a2a")
+
+
+def test_samples(shared: Path) -> None:
+    """Accepted after waiting, never picked up, refused."""
+    folder = shared / "samples" / "a2a"
+    paths = sorted(folder.glob("*.jsonl"))
+    assert {registry.sniff(Source.of(path).head()).name for path in paths} == {"a2a"}
+    receipts = inferred_receipts(assembled([folder / "v1-stream.jsonl"]).lazy()).collect()
+    by_task = receipts.group_by("operation_id", maintain_order=True).agg("event")["event"].to_list()
+    assert by_task == [
+        ["delegated", "accepted", "waiting", "completed"],
+        ["delegated"],
+        ["delegated", "rejected"],
+    ]
+    old_ = inferred_receipts(assembled([folder / "v0.3-stream.jsonl"]).lazy()).collect()
+    assert old_["event"].to_list() == ["delegated", "accepted", "waiting", "completed"]

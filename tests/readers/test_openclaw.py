@@ -1,0 +1,149 @@
+"""OpenClaw telemetry."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from agentlens.readers import registry
+from agentlens.readers.source import Source
+from tests.readers.merging import merged, of_kind
+from tests.readers.reading import records
+from tests.readers.test_real_loops import events as assembled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAIN, CHILD = "agent:main:main", "agent:main:subagent:k1"
+
+
+def row(kind: str, second: int, session: str = MAIN, **more: Any) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "sessionKey": session,
+        "agentId": "main",
+        "seq": second,
+        "ts": 1772830700000 + second * 1000,
+        **more,
+    }
+
+
+def start(second: int, name: str = "exec", session: str = MAIN, **params: Any) -> dict[str, Any]:
+    return row("tool.start", second, session, toolName=name, params=params)
+
+
+def end(second: int, name: str = "exec", session: str = MAIN, **more: Any) -> dict[str, Any]:
+    return row("tool.end", second, session, toolName=name, **{"success": True, "durationMs": 9, **more})
+
+
+def asked(second: int, *calls: tuple[str, str, Any]) -> dict[str, Any]:
+    blocks = [{"type": "toolCall", "id": i, "name": name, "arguments": args} for i, name, args in calls]
+    usage = {"input": 1, "output": 2, "cacheRead": 3, "cost": {"total": 0.5}}
+    return {
+        "role": "assistant",
+        "content": blocks,
+        "model": "m",
+        "usage": usage,
+        "timestamp": 1772830700000 + second * 1000,
+    }
+
+
+def gave(second: int, call: str, text: str, **details: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"role": "toolResult", "toolCallId": call, "content": content, "details": details, "isError": False,
+            "timestamp": 1772830700000 + second * 1000}  # fmt: skip
+
+
+def told(*rows: Any) -> list[dict[str, Any]]:
+    return merged(records(b"".join(json.dumps(one).encode() + b"\n" for one in rows))[0])
+
+
+def test_the_conversation_at_the_end_gives_calls_their_ids_and_results() -> None:
+    """While they ran they had neither; an end without a result is no success."""
+    ran = [row("agent.start", 1), start(2, command="a"), end(3), start(4, command="a"), end(5)]
+    talk = [
+        asked(1, ("x", "exec", {"command": "a"})),
+        gave(3, "x", "one", exitCode=2),
+        asked(4, ("y", "exec", {"command": "a"})),
+    ]
+    before = of_kind(told(*ran), "tool")
+    assert [("result" in event, event["open"]) for event in before] == [(False, False)] * 2
+    after = of_kind(told(*ran, row("agent.end", 6, messages=talk, success=True)), "tool")
+    assert [(e["call_id"], e.get("result"), e.get("error_class")) for e in after] == [
+        ("x", "one", "exit_2"),
+        ("y", None, None),
+    ]
+
+
+def test_a_conversation_told_again_is_not_counted_again() -> None:
+    """The next turn's end repeats the whole history."""
+    talk = [asked(1, ("x", "exec", {"command": "a"}))]
+    rows = [row("agent.start", 1), row("agent.end", 2, messages=talk), row("agent.start", 3),
+            row("agent.end", 4, messages=[*talk, asked(3, ("y", "read", {}))])]  # fmt: skip
+    found = told(*rows)
+    assert [event["call_id"] for event in of_kind(found, "tool")] == ["x", "y"]
+    assert [(e["tokens_in"], e["tokens_out"], e["cost_usd"]) for e in of_kind(found, "model")] == [
+        (4, 2, 0.5)
+    ] * 2
+
+
+def test_a_sub_agent_is_a_lane_of_the_main_run_and_answers_its_handoff() -> None:
+    """Its start may be told twice."""
+    begun = json.dumps({"status": "accepted", "childSessionKey": CHILD})
+    talk = [asked(1, ("s", "sessions_spawn", {"task": "look"})), gave(2, "s", begun)]
+    rows = [row("agent.start", 1), row("agent.start", 2, CHILD), row("agent.start", 3, CHILD), start(4, session=CHILD, command="b"),
+            row("agent.end", 5, CHILD, messages=[], success=True), row("agent.end", 6, messages=talk, success=True)]  # fmt: skip
+    found = told(*rows)
+    assert {event["run_id"] for event in found} == {MAIN}
+    (handoff,), (child,) = of_kind(found, "handoff"), of_kind(found, "agent")
+    assert (handoff["agent"], handoff["target"], handoff["open"]) == ("", "subagent", True)
+    assert (child["agent"], child["parent_span_id"], child["open"]) == ("subagent", handoff["span_id"], False)
+    assert len(of_kind(found, "accept")) == 1
+
+
+def test_a_person_is_heard_by_the_next_main_session() -> None:
+    """A channel does not say to whom it speaks; nobody's turn is lost."""
+    rows = [
+        {"type": "message.in", "channel": "t", "seq": 1, "ts": 1772830700000},
+        row("agent.start", 2, CHILD),
+        row("agent.start", 3),
+    ]
+    turns = [event for event in told(*rows) if event.get("external_input")]
+    assert [(event["run_id"], event["agent"]) for event in turns] == [(MAIN, "")]
+    assert len(told(*rows[:1])) == 1
+
+
+@pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [None], True])
+def test_a_wrong_type_anywhere_is_never_an_exception(junk: Any) -> None:
+    """Each field of each line, and of the conversation, is replaced in turn."""
+    talk = [asked(1, ("x", "exec", {})), gave(3, "x", "{}")]
+    rows = [
+        row("agent.start", 1),
+        start(2),
+        end(3),
+        row("llm.usage", 4, usage={}),
+        row("agent.end", 5, messages=talk),
+    ]
+    for place, one in enumerate(rows):
+        for key in one:
+            data = [*rows[:place], {**one, key: junk}, junk, *rows[place + 1 :]]
+            records(b"".join(json.dumps(each).encode() + b"\n" for each in data), "openclaw")
+    for place, one in enumerate(talk):
+        for key in one:
+            changed = [*talk[:place], {**one, key: junk}, junk, *talk[place + 1 :]]
+            records(json.dumps(row("agent.end", 5, messages=changed)).encode(), "openclaw")
+
+
+def test_samples(shared: Path) -> None:
+    """Seven lines: one command of a sub-agent, three of the main agent, three handoffs."""
+    (path,) = (shared / "samples" / "openclaw").glob("*.jsonl")
+    assert registry.sniff(Source.of(path).head()).name == "openclaw"
+    frame = assembled([path])
+    assert frame.filter(pl.col("run_id") == MAIN).group_by("agent", "kind").len().filter(
+        pl.col("kind").is_in(["tool", "handoff"])
+    ).sort("agent", "kind").rows() == [("", "handoff", 3), ("", "tool", 3), ("subagent", "tool", 1)]
+    (command,) = frame.filter((pl.col("agent") == "subagent") & (pl.col("kind") == "tool")).to_dicts()
+    assert command["progress_fingerprint"] is not None
