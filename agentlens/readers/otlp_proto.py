@@ -10,7 +10,7 @@ from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.inflate import Damage, opened
 from agentlens.readers.otlp import Line
-from agentlens.readers.spans import Spans
+from agentlens.readers.spans import WANTED, Spans
 from agentlens.readers.wire import Wire
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from agentlens.readers.source import Head, Source
 
+_NONE: Final[frozenset[str]] = frozenset()
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
@@ -44,8 +45,10 @@ def _is_prefixed(data: bytes) -> bool:
 def _holds_spans(data: bytes, start: int, stop: int) -> bool:
     if data[start : start + 1] != b"\n":
         return False
-    wire = Wire(data)
-    wire.request(start, stop)
+    wire = Wire(data, _NONE)
+    for _ in wire.groups(start, stop):
+        if wire.seen:
+            break
     return wire.seen
 
 
@@ -93,18 +96,18 @@ def _one(data: bytes, at: int, stop: int, offset: int, line: Line) -> Iterator[R
 
 
 def _events(data: bytes, at: int, stop: int, offset: int, line: Line) -> Iterator[Record]:
-    wire = Wire(data)
-    request = wire.request(at, stop)
-    for group in request.get("resourceSpans", ()):
+    wire = Wire(data, WANTED)
+    empty = True
+    for group in wire.groups(at, stop):
+        empty = False
         for scope in group.get("scopeSpans", ()):
             records = scope.get("spans", [])
             scope["spans"] = [record for record in records if "timeUnixNano" not in record]
             scope["logRecords"] = [record for record in records if "timeUnixNano" in record]
+        yield from line.resource(group)
     for position, reason in wire.faults:
         line.report.quarantine(offset + position, reason, "byte")
-    if request:
-        yield from line.events(request)
-    elif not wire.faults and stop > at:
+    if empty and not wire.faults and stop > at:
         line.report.quarantine(offset + at, "no resource spans here", "byte")
 
 

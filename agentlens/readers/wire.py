@@ -9,11 +9,17 @@ from __future__ import annotations
 import base64
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
 
 _Made: TypeAlias = dict[str, Any]
 _DEPTH: Final = 40
-_TRACE_ID: Final = 32
+_RECORD: Final = "span or log"
+_TRACE_ID: Final = b"\x0a\x10"  # field 1, sixteen bytes
+_HEX: Final = 32
+_KEY: Final = 0x0A  # field 1, bytes
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -31,13 +37,12 @@ class Field:
 
 
 _MESSAGES: Final[dict[str, dict[int, Field]]] = {
-    "request": {1: Field("resourceSpans", "resource spans", many=True)},
     "resource spans": {
         1: Field("resource", "resource"),
         2: Field("scopeSpans", "scope spans", many=True),
         1000: Field("scopeSpans", "scope spans", many=True),  # instrumentation_library_spans, before 0.15
     },
-    "scope spans": {2: Field("spans", "span or log", many=True)},
+    "scope spans": {2: Field("spans", _RECORD, many=True)},
     "resource": {1: Field("attributes", "pair", many=True)},
     "span": {
         1: Field("traceId", "hex"),
@@ -46,7 +51,7 @@ _MESSAGES: Final[dict[str, dict[int, Field]]] = {
         5: Field("name", "text"),
         7: Field("startTimeUnixNano", "time"),
         8: Field("endTimeUnixNano", "time"),
-        9: Field("attributes", "pair", many=True),
+        9: Field("attributes", "span pair", many=True),
         11: Field("events", "event", many=True),
         13: Field("links", "link", many=True),
         15: Field("status", "status"),
@@ -78,7 +83,7 @@ _MESSAGES: Final[dict[str, dict[int, Field]]] = {
     "array": {1: Field("values", "value", many=True)},
     "pairs": {1: Field("values", "pair", many=True)},
 }
-_HOLDERS: Final = frozenset({"request", "resource spans", "scope spans"})
+_HOLDERS: Final = frozenset({"resource spans", "scope spans"})
 """Messages whose whole parts are kept where one is cut off or damaged."""
 _WIRES: Final = {"integer": _VARINT, "flag": _VARINT, "time": _FIXED64, "double": _FIXED64}
 
@@ -87,76 +92,122 @@ _WIRES: Final = {"integer": _VARINT, "flag": _VARINT, "time": _FIXED64, "double"
 class Wire:
     """Decodes requests; ``faults`` gathers ``(byte, reason)`` of what was left out.
 
-    ``seen``: there was a trace id of 16 bytes where a span or a log record has its own.
+    ``wanted``: names of the span attributes whose values are decoded, None for all. ``seen``: there was a trace
+    id of 16 bytes where a span or a log record has its own.
     """
 
     data: bytes
+    wanted: Container[str] | None = None
     seen: bool = False
     faults: list[tuple[int, str]] = field(default_factory=list)
 
-    def request(self, start: int, stop: int) -> _Made:
-        """Return the trace (or log) request between two bytes, with whatever of it is whole."""
-        return self._message("request", start, stop, _DEPTH)
+    def groups(self, start: int, stop: int) -> Iterator[_Made]:
+        """Yield the resources with spans (or logs) of the request between two bytes, whatever of them is whole."""
+        at = start
+        while at < stop:
+            begun = at
+            try:
+                number, wire, at, end = self._field(at, stop)
+            except WireError as error:
+                self._lost(begun, stop, error)
+                return
+            faults = len(self.faults)
+            if number == 1:
+                try:
+                    yield self._value("resource spans", wire, at, min(end, stop), _DEPTH)
+                except WireError as error:
+                    self.faults.append((begun, f"a record that is not OTLP: {error}"))
+            if end > stop and len(self.faults) == faults:  # cut between two records
+                self.faults.append((begun, f"cut off: {end - stop} bytes of a message are missing"))
+            at = end
 
     def _message(self, kind: str, at: int, stop: int, depth: int) -> _Made:
         if not depth:
             raise WireError("nested too deeply")
         fields = _MESSAGES[kind]
-        holder = kind in _HOLDERS
+        if kind in _HOLDERS:
+            return self._holder(fields, at, stop, depth)
+        data = self.data
+        made: _Made = {}
+        while at < stop:
+            number, wire, at, end = self._field(at, stop)
+            if end > stop:
+                raise WireError(f"cut off: {end - stop} bytes are missing")
+            found = fields.get(number)
+            if found is not None:
+                name = found.name
+                if found.kind == "text" and wire == _BYTES:
+                    made[name] = data[at:end].decode("utf-8", "replace")
+                elif not found.many:
+                    made[name] = self._value(found.kind, wire, at, end, depth - 1)
+                elif name in made:
+                    made[name].append(self._value(found.kind, wire, at, end, depth - 1))
+                else:
+                    made[name] = [self._value(found.kind, wire, at, end, depth - 1)]
+            at = end
+        return made
+
+    def _holder(self, fields: dict[int, Field], at: int, stop: int, depth: int) -> _Made:
+        """Return a message that holds records; what is wrong with one of them costs only that one."""
         made: _Made = {}
         while at < stop:
             begun = at
             try:
                 number, wire, at, end = self._field(at, stop)
             except WireError as error:
-                if not holder:
-                    raise
-                self.faults.append((begun, f"{error}; the {stop - begun} bytes from here on were set aside"))
+                self._lost(begun, stop, error)
                 break
             found = fields.get(number)
-            if found is None:
-                at = end
-                continue
-            if end > stop:  # only a part is here: what it holds may still be whole
-                if not holder:
-                    raise WireError(f"cut off: {end - stop} bytes are missing")
-                if found.kind not in _HOLDERS:
-                    self.faults.append((begun, f"cut off: {end - stop} bytes of a record are missing"))
-                    self.seen = self.seen or self.data[at : at + 2] == b"\x0a\x10"
-                    break
-                end = stop
-            if not holder:
-                self._put(made, found, self._value(found.kind, wire, at, end, depth - 1))
-            else:
+            if found is not None and end > stop and found.kind not in _HOLDERS:
+                self.faults.append((begun, f"cut off: {end - stop} bytes of a record are missing"))
+                self.seen = self.seen or self.data[at : at + 2] == _TRACE_ID
+                break
+            if found is not None:
                 try:
-                    self._put(made, found, self._value(found.kind, wire, at, end, depth - 1))
+                    value = self._value(found.kind, wire, at, min(end, stop), depth - 1)
                 except WireError as error:
                     self.faults.append((begun, f"a record that is not OTLP: {error}"))
+                else:
+                    if found.kind == _RECORD and len(value.get("traceId", "")) == _HEX:
+                        self.seen = True
+                    if found.many:
+                        made.setdefault(found.name, []).append(value)
+                    else:
+                        made[found.name] = value
             at = end
-            if found.name == "traceId" and len(made["traceId"]) == _TRACE_ID and kind != "link":
-                self.seen = True
         return made
 
-    @staticmethod
-    def _put(made: _Made, found: Field, value: Any) -> None:
-        if not found.many:
-            made[found.name] = value
-        elif found.name in made:
-            made[found.name].append(value)
-        else:
-            made[found.name] = [value]
+    def _lost(self, begun: int, stop: int, error: WireError) -> None:
+        self.faults.append((begun, f"{error}; the {stop - begun} bytes from here on were set aside"))
+
+    def _pair(self, at: int, stop: int, depth: int) -> _Made:
+        """Return an attribute of a span; the value of one that nobody wants is not looked at."""
+        _, wire, begun, end = self._field(at, stop)
+        if self.wanted is not None and self.data[at] == _KEY and wire == _BYTES and end <= stop:
+            key = self.data[begun:end].decode("utf-8", "replace")
+            if key not in self.wanted:
+                return {"key": key, "value": None}
+        return self._message("pair", at, stop, depth)
 
     def _field(self, at: int, stop: int) -> tuple[int, int, int, int]:
         """Return number and wire type of the field at ``at``, and where its value begins and ends."""
-        tag, at = self._varint(at, stop)
+        data = self.data
+        tag = data[at]
+        if tag < 128:
+            at += 1
+        else:
+            tag, at = self._varint(at, stop)
         number, wire = tag >> 3, tag & 7
         if not number:
             raise WireError("no field has the number 0")
+        if wire == _BYTES:
+            if at < stop and (size := data[at]) < 128:
+                at += 1
+            else:
+                size, at = self._varint(at, stop)
+            return number, wire, at, at + size
         if wire == _VARINT:
             return number, wire, at, self._varint(at, stop)[1]
-        if wire == _BYTES:
-            size, at = self._varint(at, stop)
-            return number, wire, at, at + size
         if wire in {_FIXED64, _FIXED32}:
             end = at + (8 if wire == _FIXED64 else 4)
             if end > stop:
@@ -178,11 +229,11 @@ class Wire:
     def _value(self, kind: str, wire: int, at: int, end: int, depth: int) -> Any:
         if wire != _WIRES.get(kind, _BYTES):
             raise WireError(f"wire type {wire} for {kind}")
-        if kind == "text":
-            return self.data[at:end].decode("utf-8", "replace")
+        if kind == "span pair":
+            return self._pair(at, end, depth)
         if kind in _MESSAGES:
             return self._message(kind, at, end, depth)
-        if kind == "span or log":  # a span begins with its trace id, a log record with its time
+        if kind == _RECORD:  # a span begins with its trace id, a log record with its time
             return self._message("log" if self.data[at : at + 1] == b"\x09" else "span", at, end, depth)
         if kind == "hex":
             return self.data[at:end].hex()
@@ -190,6 +241,8 @@ class Wire:
             return str(int.from_bytes(self.data[at:end], "little"))
         if kind == "double":
             return struct.unpack_from("<d", self.data, at)[0]
+        if kind == "text":
+            return self.data[at:end].decode("utf-8", "replace")
         if kind == "bytes":
             return base64.b64encode(self.data[at:end]).decode()
         value = self._varint(at, end)[0]
