@@ -80,7 +80,7 @@ def test_a_wrong_verdict_name_is_one_line_with_the_names(
         ["loops", "{events}", "--fingerprint", "durable:cooking"],
         ["sql", "no-lake", "SELECT 1"],
     ],
-    ids=lambda argv: " ".join(argv),
+    ids=" ".join,
 )
 def test_bad_input_is_one_line_and_exit_2(
     argv: list[str],

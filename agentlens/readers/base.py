@@ -7,13 +7,14 @@ hand, tells the `Report` about everything it could not read, and never raises fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agentlens.model.raw import RawBranch, RawEvent, RawReceipt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from agentlens.readers.source import Head, Source
 
 Record: TypeAlias = RawEvent | RawReceipt | RawBranch
