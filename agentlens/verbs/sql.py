@@ -30,7 +30,7 @@ def run(args: Namespace) -> int:
 
 def _inert(frame: pl.DataFrame) -> pl.DataFrame:
     """Text that a spreadsheet would take for a formula gets an apostrophe in front; lists become JSON text."""
-    columns = []
+    columns: list[pl.Expr | pl.Series] = []
     for name, dtype in frame.schema.items():
         column = pl.col(name)
         if dtype.is_nested():
