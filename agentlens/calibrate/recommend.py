@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,8 +151,7 @@ class Tester:
         alpha, delta = self.goal.max_fpr, self.goal.delta
         p = p_binomial(alarms, losses.size, alpha) if self.drawn else p_bet(losses, alpha)
         rate = float(losses.mean()) if losses.size else 0.0
-        needed = _groups_at(rate, alpha, delta) if rate < alpha else None
-        more = None if needed is None else max(0, needed - losses.size)
+        more = self._more(alarms, losses.size, rate, p)
         return {
             "groups": losses.size,
             "alarms": alarms,
@@ -160,6 +160,15 @@ class Tester:
             "p_rate": p,
             "more_groups": 0 if p <= delta else more,
         }
+
+    def _more(self, alarms: int, groups: int, rate: float, p: float) -> int | None:
+        """Groups still needed if further ones are like these; None where that can not help."""
+        alpha, delta = self.goal.max_fpr, self.goal.delta
+        if rate >= alpha:
+            return None
+        if self.drawn:
+            return max(0, _groups_at(alarms, rate, alpha, delta) - groups)
+        return ratio.more_groups(-math.log(p), groups, delta) if p < 1 else None
 
     def _share(self, cell: int) -> dict[str, Any]:
         judged, board = self.board.judged(cell), self.board
@@ -188,9 +197,8 @@ class Tester:
         return p_bet(losses, self.goal.max_uncertain)
 
 
-def _groups_at(rate: float, alpha: float, delta: float) -> int:
-    """Groups at which a rate that stays is certified, by whole alarms."""
-    alarms = 0
+def _groups_at(alarms: int, rate: float, alpha: float, delta: float) -> int:
+    """Groups at which `alarms` so far, and a rate that stays, are certified, by whole alarms."""
     while True:
         needed = groups_needed(alarms, alpha, delta)
         if alarms + 1 > rate * needed:

@@ -210,6 +210,6 @@ def _by_time(timed: pl.DataFrame, shares: Sequence[float], embargo_us: int) -> p
             & (pl.col("last") < pl.lit(test_from).cast(TIME))
         )
         .then(pl.lit("certify"))
-        .otherwise(pl.lit("explore"))
+        .otherwise(pl.lit("explore" if first else "certify"))
         .alias("split"),
     )

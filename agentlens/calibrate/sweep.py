@@ -8,7 +8,7 @@ those of `agentlens.detect.loops` and `agentlens.detect.episodes` run rule by ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -126,7 +126,7 @@ def _part(
 ) -> _Part:
     held = events.collect()
     lanes = in_lanes(held.lazy(), actions).collect()
-    facts = LaneFacts.of(lanes, _passed_before(held, lanes))
+    facts = LaneFacts(lanes, _passed_before(held, lanes))
     masked, unreachable = _masked(lanes, policies)
     totals = np.zeros((len(keys), 3), dtype=np.int64)
     none = np.empty(0, dtype=np.int32)
@@ -200,7 +200,7 @@ def _passed_before(events: pl.DataFrame, lanes: pl.DataFrame) -> Bits:
 class Scores:
     """Stretches of the actions where some rule may hold.
 
-    ``rows``: their positions. ``low``: ``S_lo`` by row and period. ``best``: ``low``'s running maximum over periods.
+    ``rows``: their positions. ``low``: ``S_lo`` by period and row. ``best``: ``low``'s running maximum over periods.
     ``so_far``: actions of the lane up to each. ``soft``: which of them have an unknown, with their ``high``.
     """
 
@@ -210,6 +210,7 @@ class Scores:
     so_far: Ints
     soft: Ints
     high: Ints
+    _periods: dict[int, Ints] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -230,43 +231,66 @@ class Scores:
         rows = kept["row"].to_numpy().astype(np.int32)
         low = _matrix(kept, "S", max_period)
         high = _matrix(kept, "H", max_period)
-        soft = np.flatnonzero((high != low).any(axis=1)).astype(np.int32)
+        soft = np.flatnonzero((high != low).any(axis=0)).astype(np.int32)
         return cls(
             rows=rows,
             low=low,
-            best=np.maximum.accumulate(low, axis=1),
+            best=np.maximum.accumulate(low, axis=0),
             so_far=rows - kept["start"].to_numpy() + 1,
             soft=soft,
-            high=high[soft],
+            high=high[:, soft],
         )
 
     def stuck(self, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> tuple[Ints, Ints, Ints]:
         """Rows where the cycle condition holds, with the loop's period and its stretch."""
-        least = min(thresholds[0], heads[0]) if heads else thresholds[0]
-        near = np.flatnonzero(self.best[:, len(thresholds) - 1] >= least)
-        hold = _holds(self.low[near], self.so_far[near], thresholds, heads)
-        some = hold.any(axis=1)
-        at, hold = near[some], hold[some]
-        period = hold.argmax(axis=1).astype(np.int32)
-        return self.rows[at], period + 1, self.low[at, period]
+        longest = len(thresholds)
+        if heads is None and thresholds[0] == thresholds[-1]:
+            at = np.flatnonzero(self.best[longest - 1] >= thresholds[0])
+            period = self._first_period(thresholds[0])[at]
+        else:
+            least = min(thresholds[0], heads[0]) if heads else thresholds[0]
+            near = np.flatnonzero(self.best[longest - 1] >= least)
+            found = _period(self.low, near, self.so_far, thresholds, heads)
+            at = near[found > 0]
+            period = found[found > 0]
+        return self.rows[at], period, self.low[period - 1, at]
+
+    def _first_period(self, threshold: int) -> Ints:
+        """Smallest period whose stretch reaches a threshold that is the same for all; kept, since many rules ask."""
+        if threshold not in self._periods:
+            # every period's running maximum tells from which period on the threshold is reached
+            self._periods[threshold] = (self.best < threshold).sum(axis=0, dtype=np.int32) + 1
+        return self._periods[threshold]
 
     def uncertain(self, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> Ints:
         """Rows where some completion of the unknowns would make it hold, and some would not."""
-        so_far = self.so_far[self.soft]
-        low = _holds(self.low[self.soft], so_far, thresholds, heads).any(axis=1)
-        high = _holds(self.high, so_far, thresholds, heads).any(axis=1)
+        if not self.soft.size:
+            return self.soft
+        low = _period(self.low, self.soft, self.so_far, thresholds, heads) > 0
+        places = np.arange(self.soft.size)
+        high = _period(self.high, places, self.so_far[self.soft], thresholds, heads) > 0
         return self.rows[self.soft[high & ~low]]
 
 
-def _holds(stretch: Ints, so_far: Ints, thresholds: tuple[int, ...], heads: tuple[int, ...] | None) -> Bits:
-    mine = stretch[:, : len(thresholds)]
-    hold: Bits = mine >= np.asarray(thresholds, dtype=np.int32)
-    if heads is not None:
-        whole = so_far[:, None]
-        hold |= (mine == whole) & (whole >= np.asarray(heads, dtype=np.int32))
-    return hold
+def _period(
+    stretch: Ints,
+    at: NDArray[np.intp] | Ints,
+    so_far: Ints,
+    thresholds: tuple[int, ...],
+    heads: tuple[int, ...] | None,
+) -> Ints:
+    """Smallest period for which the condition holds, 0 where there is none, at some columns of `stretch`."""
+    period = np.zeros(at.size, dtype=np.int32)
+    whole = so_far[at] if heads is not None else None
+    for p in range(len(thresholds), 0, -1):
+        mine = stretch[p - 1][at]
+        hold = mine >= thresholds[p - 1]
+        if heads is not None and whole is not None:
+            hold |= (mine == whole) & (whole >= heads[p - 1])
+        period[hold] = p
+    return period
 
 
 def _matrix(frame: pl.DataFrame, kind: str, max_period: int) -> Ints:
     columns = [frame[f"{kind}_{p}"].to_numpy() for p in range(1, max_period + 1)]
-    return np.stack(columns, axis=1).astype(np.int32, copy=False)
+    return np.stack(columns).astype(np.int32, copy=False)

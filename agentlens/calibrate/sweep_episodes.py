@@ -9,13 +9,12 @@ open: running counts say so for all of them at once. Only what is left is walked
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-
-from agentlens.detect.lanes import LANE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,55 +23,45 @@ Ints: TypeAlias = NDArray[np.int32]
 Bits: TypeAlias = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LaneFacts:
     """What closes episodes, one value an action.
 
-    ``closings``: how many actions up to here surely close any open episode. Codes are -1 where a value is null;
-    ``named`` and ``valued`` say which signatures, and fingerprints, can be compared.
+    ``closings``: how many actions up to here surely close any open episode. ``evidence``: codes, -1 where it is not
+    known. ``valued`` says which fingerprints can be compared.
     """
 
-    start: Ints
-    closings: Ints
-    passed: Bits
-    milestone: Bits
-    signature: Ints
-    tool: Ints
-    evidence: Ints
-    named: Ints
-    valued: Ints
-
-    @classmethod
-    def of(cls, lanes: pl.DataFrame, passed: Bits) -> LaneFacts:
+    def __init__(self, lanes: pl.DataFrame, passed: Bits) -> None:
         """Take them from lanes numbered by `agentlens.detect.lanes.in_lanes`."""
-        names = pl.concat_str(pl.col("normaliser_version", "key_id").fill_null(""), separator="\0")
-        values = pl.concat_str(names, pl.col("fingerprint_version").fill_null(""), separator="\0")
-        versions = lanes.select(names.alias("n"), values.alias("v"))
-        start = lanes["start"].to_numpy()
-        valued = _codes(versions["v"])
-        evidence = _codes(lanes["progress_fingerprint"])
-        milestone = lanes["milestone"].is_not_null().to_numpy()
-        fresh = lanes.select(
-            pl.col("progress_fingerprint").is_not_null()
-            & pl.struct(*LANE, "progress_fingerprint").is_first_distinct()
-        ).to_series()
+        self._lanes = lanes
+        self.start: Ints = lanes["start"].to_numpy()
+        self.passed = passed
+        self.milestone: Bits = lanes["milestone"].is_not_null().to_numpy()
+        self.evidence = _codes(lanes, "progress_fingerprint")
+        self.valued = _codes(lanes, "normaliser_version", "key_id", "fingerprint_version")
+        fresh = pl.Series(self.start.astype(np.int64) << 32 | self.evidence).is_first_distinct().to_numpy()
+        sure = fresh & (self.evidence >= 0)
         # where versions change inside a lane, new evidence may not be comparable: then it is no sure closing
-        one = np.ones(lanes.height, dtype=bool)
-        changes = np.flatnonzero((valued[1:] != valued[:-1]) & (start[1:] == start[:-1])) + 1
-        if changes.size:
-            one = ~np.isin(start, start[changes])
-        sure = milestone | passed | (fresh.to_numpy() & one)
-        return cls(
-            start=start,
-            closings=np.cumsum(sure).astype(np.int32),
-            passed=passed,
-            milestone=milestone,
-            signature=_codes(lanes["action_signature"]),
-            tool=_codes(lanes["tool"]),
-            evidence=evidence,
-            named=_codes(versions["n"]),
-            valued=valued,
+        changes = (
+            np.flatnonzero((self.valued[1:] != self.valued[:-1]) & (self.start[1:] == self.start[:-1])) + 1
         )
+        if changes.size:
+            sure &= ~np.isin(self.start, self.start[changes])
+        self.closings: Ints = np.cumsum(sure | self.milestone | passed).astype(np.int32)
+
+    @cached_property
+    def signature(self) -> Ints:
+        """Codes of action signatures."""
+        return _codes(self._lanes, "action_signature")
+
+    @cached_property
+    def tool(self) -> Ints:
+        """Codes of tools."""
+        return _codes(self._lanes, "tool")
+
+    @cached_property
+    def named(self) -> Ints:
+        """Which signatures can be compared."""
+        return _codes(self._lanes, "normaliser_version", "key_id")
 
     def may_be_equal(self, one: int, other: int) -> bool:
         """Whether two actions may be the same."""
@@ -80,8 +69,17 @@ class LaneFacts:
         return bool(symbols[one] == symbols[other])
 
 
-def _codes(column: pl.Series) -> Ints:
-    return column.cast(pl.Categorical).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+def _codes(lanes: pl.DataFrame, *names: str) -> Ints:
+    """Codes of one column (null is -1), or of several taken together (null is a value like others)."""
+    code = np.zeros(lanes.height, dtype=np.int64)
+    for name in names:
+        column = lanes[name]
+        if len(names) == 1:
+            return column.cast(pl.Categorical).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+        if column.ne_missing(column.head(1)).any():
+            one = column.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy() + 1
+            code = np.unique(code * (int(one.max()) + 1) + one, return_inverse=True)[1]
+    return code.astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,7 @@ def show(result: Calibration) -> None:
     out.print(f"{result.status}: {_MEANING[result.status]}")
     print_pairs(out, _facts(result, told, made))
     share = told["objective"] == "share"
-    print_table(out, "Rules on explore and certify", _rules(result, share=share), wrap=("rule",))
+    print_table(out, "Rules on explore and certify", _rules(result, share=share), wrap=())
     walked = result.certificate.select(
         "rule",
         "groups",
@@ -89,9 +89,9 @@ def show(result: Calibration) -> None:
         "certified",
         "more_groups",
     )
-    print_table(out, f"Certificate, strict to loose: {told['chain']}", walked, wrap=("rule",))
+    print_table(out, f"Certificate, strict to loose: {told['chain']}", walked, wrap=())
     if result.test.height:
-        print_table(out, "Test split", _columns(result.test, share=share), wrap=("rule",))
+        print_table(out, "Test split", _columns(result.test, share=share), wrap=())
     _handoffs(out, result)
 
 
@@ -112,6 +112,7 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
             "labels",
             f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled",
         ),
+        ("certify to test", result.drift["status"][0] if result.drift.height else "not compared"),
         (
             "test split",
             f"opened {result.openings:,} times" if result.openings else f"closed: {result.unopened}",
@@ -142,11 +143,11 @@ def _splits(result: Calibration, made: dict[str, Any]) -> str:
 def _rules(result: Calibration, *, share: bool) -> pl.DataFrame:
     names = list(dict.fromkeys([*([result.rule] if result.rule else []), *result.cases["rule"].to_list()]))
     kept = result.rates.filter(pl.col("rule").is_in(names) | (pl.col("cell") < 4))
-    return _columns(kept, share=share)
+    return _columns(kept.sort(pl.col("rule") != (result.rule or ""), maintain_order=True), share=share)
 
 
 def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
-    thin = pl.when("thin").then(pl.lit("thin: under 20")).otherwise(pl.lit("")).alias("note")
+    thin = pl.when("thin").then(pl.lit("thin")).otherwise(pl.lit("")).alias("note")
     if share:
         return rates.select(
             "rule",
@@ -160,10 +161,10 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
         )
     return rates.select(
         "rule",
-        pl.format("{}/{}", "alarmed_runs", "healthy_runs").alias("false runs"),
+        pl.format("{}/{}", "alarmed_runs", "healthy_runs").alias("false"),
         "fpr",
         pl.col("fpr_high").alias("up to"),
-        pl.col("fpr_if_uncertain").alias("if uncertain"),
+        pl.col("fpr_if_uncertain").alias("or uncertain"),
         pl.col("per_1000_events").alias("per 1,000"),
         pl.format("{}/{}", "detected", "incidents").alias("detected"),
         pl.col("median_delay_events").alias("delay"),
