@@ -37,8 +37,6 @@ _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})
 _SCORE: Final = frozenset({"id", "name", "value", "source"})
 _TRACE: Final = frozenset({"id", "timestamp", "user_id", "session_id"})
 _ERROR: Final = re.compile(r"(?:\w+\.)*(\w*(?:Error|Exception|Interrupt|Timeout|Exit))\b")
-_WAITS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})
-_ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
 _TOKENS_IN: Final = ("input", "input_tokens", "prompt_tokens", "promptTokens")
 _TOKENS_OUT: Final = ("output", "output_tokens", "completion_tokens", "completionTokens")
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -143,11 +141,7 @@ class _Export:
             self.report.repaired["an older state of an observation left out"] += 1
             return
         self.newest[key] = told
-        span = self._span(row, trace, trace_id, own)
-        yield from self.spans.events(span, position, order)
-        found = _ERROR.match(span.message)
-        if found and found[1] in _WAITS:
-            yield _question(span, position, order + STEP // 2)
+        yield from self.spans.events(self._span(row, trace, trace_id, own), position, order)
 
     def _span(self, row: dict[str, Any], trace: dict[str, Any], trace_id: str, own: str | None) -> Span:
         metadata = _members(row.get("metadata"))
@@ -166,9 +160,6 @@ class _Export:
         if level == "ERROR" and "error" not in facts and (found := _ERROR.match(message)):
             facts["error"] = found[1]
         status = "error" if level == "ERROR" else ""
-        if facts.get("error") in _WAITS:  # a question to a person: it waits, nothing failed
-            status = ""
-            del facts["error"]
         at, ended = when(row.get("start_time"), self.report), when(row.get("end_time"), self.report)
         service = text(resource.get("service.name"))
         return Span(
@@ -200,16 +191,6 @@ class _Export:
         event.position = (position, order)
         label = {"score_name": text(row.get("name")), "score_label": _label(row)}
         yield verdict(event, label, hex_id(row.get("observation_id"), 8))
-
-
-def _question(span: Span, position: int, order: int) -> RawEvent:
-    """Return the wait of a graph that asks a person; every span around it tells of the same one."""
-    event = RawEvent(run_id=span.trace_id, trace_id=span.trace_id, kind="wait", tool="interrupt", agent=None)
-    event.position, event.at, event.session = (position, order), span.ended_at or span.at, span.session
-    event.parent_span_id, event.target, event.open = span.span_id, span.name or None, True
-    asked = _ASKED.search(span.message)
-    event.identity = f"interrupt:{asked[1] if asked else span.span_id}"
-    return event
 
 
 def _label(row: dict[str, Any]) -> str:

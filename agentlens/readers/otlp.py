@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _Unit: TypeAlias = Literal["line", "record"]
 _RESOURCES: Final = ("resourceSpans", "resource_spans", "batches", "resourceLogs", "resource_logs")
+_WRAPPERS: Final = ("trace", "traces", "data", "result")
 _SCOPES: Final = (
     "scopeSpans",
     "scope_spans",
@@ -64,7 +65,7 @@ def _requests(value: Any) -> list[dict[str, Any]]:
     if isinstance(value, dict):
         if any(isinstance(value.get(name), list) for name in _RESOURCES):
             return [value]
-        inner = value.get("trace", value.get("traces", value.get("data")))
+        inner = next((value[name] for name in _WRAPPERS if name in value), None)
         return _requests(inner) if isinstance(inner, (dict, list)) else []
     if isinstance(value, list):
         return [request for item in value if isinstance(item, dict) for request in _requests(item)]

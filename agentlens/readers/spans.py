@@ -29,6 +29,9 @@ _ARROW: Final = re.compile(r"(.*?)\s*(?:→|->)\s*(.+?)(?:\.handoff)?")
 HANDOFF_TOOL: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?!human)(\w+)")
 """A tool that hands over to another agent; going to a person is an action like any other."""
 _AGENT_RUN: Final = re.compile(r"agent_run \[(.+)\]")
+WAITS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})
+"""What a graph raises to ask a person: it waits, nothing failed."""
+_ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
 _ADDRESSEE: Final = ("agent_name", "agent", "target", "recipient", "coworker")
 _PASSED: Final = frozenset({"pass", "passed", "success", "succeeded", "true", "yes", "correct", "resolved"})
 _FAILED: Final = frozenset({"fail", "failed", "failure", "false", "no", "incorrect", "unresolved"})
@@ -205,6 +208,8 @@ class Spans:
             found = [self._other(span, kind, (line, order))]
             if span.parent_id is None and kind in _TURNERS and _is_turn(facts):
                 found.append(self._turn(span, (line, order + 1)))
+        if span.status == "error" and _class_of(span) in WAITS:
+            found.append(self._question(span, (line, order + 2)))
         for index, (name, at, told) in enumerate(span.notes):
             if name == "gen_ai.evaluation.result":
                 event = self._event(span, (line, order + 2 + index), "verdict")
@@ -236,6 +241,16 @@ class Spans:
         event.tool, event.external_input = "user", True
         event.span_id, event.parent_span_id, event.ended_at = None, span.span_id, None
         event.identity = f"turn:{span.span_id}" if span.span_id else None
+        return event
+
+    def _question(self, span: Span, position: tuple[int, int]) -> RawEvent:
+        """Return the wait for a person that a graph raised; every span around the question tells of the same one."""
+        event = self._event(span, position, "wait")
+        event.tool, event.target, event.open = "interrupt", span.name or None, True
+        event.at, event.ended_at = span.ended_at or span.at, None
+        event.span_id, event.parent_span_id = None, span.span_id
+        asked = _ASKED.search(_detail(span))
+        event.identity = f"interrupt:{asked[1] if asked else span.span_id}"
         return event
 
     def _tool(self, span: Span, position: tuple[int, int]) -> list[RawEvent]:
@@ -385,13 +400,26 @@ def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
         if span.facts.get("failed") in {"error", "true"}:  # the span went well, the tool did not
             return span.facts.get("error") or "unknown", result
         return (None if span.status else span.facts.get("error")), result
-    exception = next((facts for name, _, facts in span.notes if name == "exception"), None)
-    told = exception.get("error", "") if exception else ""
-    error = told or span.facts.get("error", "")
-    text = (text_of(exception.get("detail")) if exception else "") or span.message
+    error, text = _class_of(span), _detail(span)
+    if error in WAITS:
+        return None, ABSENT
     if "redacted" in text.lower():
         return error or "unknown", ABSENT
     return error or "unknown", text if result is ABSENT and text else result
+
+
+def _class_of(span: Span) -> str:
+    """Return the class of the failure a span tells of, "" where it does not say."""
+    exception = next((facts for name, _, facts in span.notes if name == "exception"), {})
+    error: str = exception.get("error", "") or span.facts.get("error", "")
+    last = error.rsplit(".", 1)[-1]
+    return last if last in WAITS else error
+
+
+def _detail(span: Span) -> str:
+    """Return what a span says of its failure."""
+    told = next((text_of(facts.get("detail")) for name, _, facts in span.notes if name == "exception"), "")
+    return told or span.message
 
 
 def _agent_name(span: Span) -> str:

@@ -458,3 +458,30 @@ def test_what_sums_up_model_calls_is_no_model_call() -> None:
     event = only(data, "model")
     assert (event.model, event.tokens_in, event.agent) == ("m", 9, "helper")
     assert only(data, "log").tokens_in is None
+
+
+def test_a_question_a_graph_raises_is_a_wait_and_no_failure() -> None:
+    """The tool it was raised in is open; the spans around it tell of the same question."""
+    raised = {
+        "name": "exception",
+        "attributes": attributes(
+            {
+                "exception.type": "langgraph.errors.GraphInterrupt",
+                "exception.message": "(Interrupt(value='ok?', id='7c1'),)",
+            }
+        ),
+    }
+    more = {"status": {"code": 2}, "events": [raised]}
+    found = events(lines(request(tool(2, "ask", '{"q": 1}', **more), agent(1, "A", **more))))
+    (asked,) = [event for event in found if event.kind == "tool"]
+    assert (asked.error_class, asked.open, asked.result) == (None, True, ABSENT)
+    assert [(e.target, e.identity, e.open) for e in found if e.kind == "wait"] == [
+        ("execute_tool ask", "interrupt:7c1", True),
+        ("invoke_agent A", "interrupt:7c1", True),
+    ]
+
+
+@pytest.mark.parametrize("name", ["trace", "traces", "data", "result"])
+def test_requests_may_be_wrapped(name: str) -> None:
+    """Interfaces of stores put them under a name of their own."""
+    assert sorted_said(events(json.dumps({name: SMALL}).encode())) == sorted_said(events(lines(SMALL)))
