@@ -8,13 +8,15 @@ word on its progress and is never read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
 from agentlens.readers.documents import documents
+from agentlens.readers.messages import error_of
+from agentlens.readers.spans import HANDOFF_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 _ROLE = re.compile(r"(?P<agent>[^()]{1,80}?) \((?:-> (?P<to>[^()]{1,80})|(?P<aside>[^()]{1,80}))\)")
 _HUMANS: Final = frozenset({"human", "user"})
-_EXECUTOR = re.compile(r"(?i)computer[_ ]?terminal|code[_ ]?executor")
 _EXIT = re.compile(r"exitcode: (-?\d{1,4})")
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _DONE: Final = "No agent selected"
@@ -40,8 +41,12 @@ def claim(head: Head) -> int:
     known = [message for message in messages if isinstance(message, dict)]
     if any(_ROLE.fullmatch(text_of(message.get("role"))) for message in known):
         return 92
-    if len(known) > 1 and all(_speaks(message) for message in known) and isinstance(head.values[0], dict):
-        return 75 if "history" in head.values[0] else 0
+    if len(known) > 1 and all(_speaks(message) for message in known):
+        if isinstance(head.values[0], dict) and "history" in head.values[0]:
+            return 75
+        # several speakers, not all of them assistants: a chat with one model has only one of either
+        heard = {text_of(message.get("name")) for message in known if message.get("role") == "user"}
+        return 60 if len(heard) > 1 else 0
     return 0
 
 
@@ -77,6 +82,8 @@ class _Turn:
     to: str = ""
     aside: str = ""
     human: bool = False
+    calls: tuple[dict[str, Any], ...] = ()
+    answers: tuple[dict[str, Any], ...] = ()
 
     @property
     def line(self) -> str:
@@ -93,22 +100,29 @@ def _messages(document: Any) -> list[Any] | None:
 
 
 def _speaks(message: dict[str, Any]) -> bool:
-    return (
-        isinstance(message.get("content"), str) and bool(text_of(message.get("name"))) and "role" in message
-    )
+    said = isinstance(message.get("content"), str) or bool(message.get("tool_calls"))
+    return said and bool(text_of(message.get("name"))) and "role" in message
 
 
 def _turn(index: int, message: Any) -> _Turn | None:
-    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+    if not isinstance(message, dict):
         return None
+    text = message.get("content")
+    calls, answers = _dicts(message.get("tool_calls")), _dicts(message.get("tool_responses"))
     role, name = text_of(message.get("role")), text_of(message.get("name"))
-    if not role and not name:
+    if not (isinstance(text, str) or calls or answers) or not (role or name):
         return None
+    text = text if isinstance(text, str) else ""
     match = _ROLE.fullmatch(role)
     if match:
-        return _Turn(index, match["agent"], message["content"], match["to"] or "", match["aside"] or "")
+        return _Turn(index, match["agent"], text, match["to"] or "", match["aside"] or "")
     human = not name and role.lower() in _HUMANS
-    return _Turn(index, "" if human else name or role, message["content"], human=human)
+    agent = "" if human else name or role
+    return _Turn(index, agent, text, human=human, calls=calls, answers=answers)
+
+
+def _dicts(value: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def _addressed(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
@@ -199,13 +213,18 @@ def _said(turn: _Turn, run_id: str, parent_agent: str | None = None) -> RawEvent
 def _group_chat(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
     """Without addressees each message is its speaker's; code that a terminal ran is its writer's action."""
     before: _Turn | None = None
+    asked: dict[str, RawEvent] = {}
     for turn in turns:
+        if turn.calls or turn.answers:
+            yield from _called(turn, run_id, asked)
+            before = turn
+            continue
         if turn.human:
             yield RawEvent(
                 run_id=run_id, position=(turn.index, 0), kind="message", tool="user", external_input=True
             )
             continue
-        code = _FENCE.findall(before.text) if before is not None and _EXECUTOR.search(turn.agent) else []
+        code = _FENCE.findall(before.text) if before is not None else []
         if before is not None and code and (match := _EXIT.match(turn.text)):
             yield RawEvent(
                 run_id=run_id,
@@ -231,15 +250,42 @@ def _group_chat(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
         before = turn
 
 
+def _called(turn: _Turn, run_id: str, asked: dict[str, RawEvent]) -> Iterator[RawEvent]:
+    """Calls of the speaker, or answers to calls that another speaker made: whoever runs them, they are the asker's."""
+    for order, call in enumerate(turn.calls):
+        about = call.get("function")
+        about = about if isinstance(about, dict) else {}
+        call_id, name = text_of(call.get("id")), text_of(about.get("name"))
+        transfer = HANDOFF_TOOL.fullmatch(name)
+        event = asked[call_id] = RawEvent(
+            run_id=run_id,
+            position=(turn.index, order),
+            agent=turn.agent,
+            kind="handoff" if transfer else "tool",
+            tool=name,
+            target=transfer[1] if transfer else None,
+            args=about.get("arguments", ABSENT),
+            call_id=call_id or None,
+            identity=f"{_call(turn.index)}/{order}",
+            open=True,
+        )
+        yield event
+    for answer in turn.answers:
+        found = asked.pop(text_of(answer.get("tool_call_id")), None)
+        if found is not None:
+            result = answer.get("content", ABSENT)
+            yield replace(found, result=result, error_class=error_of(result), open=False)
+
+
 def _call(index: int) -> str:
     return f"message-{index}"
 
 
 FORMAT = Format(
     name="transcript",
-    version=1,
+    version=2,
     title="role-and-content transcript of an agent team (Magentic-One, AG2 group chats)",
-    recognised_by="roles such as 'Orchestrator (-> WebSurfer)', or a history of named speakers",
+    recognised_by="roles such as 'Orchestrator (-> WebSurfer)', or messages of several named speakers",
     proved_on="25 Magentic-One runs and 62 group chats",
     claim=claim,
     read=read,

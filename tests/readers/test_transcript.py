@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentlens.readers import registry
-from agentlens.readers.source import Source
+from agentlens.readers.source import Head, Source
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
 
@@ -173,3 +173,38 @@ def test_group_chats(shared: Path) -> None:
         len(json.loads(path.read_text())["history"])
         for path in (shared / "traces" / "whowhen-algo" / "runs").glob("*.json")
     )
+
+
+def test_a_group_chat_that_was_saved_bare_is_told_from_a_chat_with_a_model() -> None:
+    """Several speakers under one role are no people; calls belong to whoever asked, not to whoever ran them."""
+    asked = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
+    moved = {"id": "d", "type": "function", "function": {"name": "transfer_to_coder", "arguments": "{}"}}
+    history = [
+        said("user", "Load it.", name="admin"),
+        said("assistant", None, name="planner", tool_calls=[asked, moved]),
+        said(
+            "tool",
+            "x",
+            name="executor",
+            tool_responses=[{"tool_call_id": "c", "role": "tool", "content": "Error: x"}],
+        ),
+        said("user", "```python\nload()\n```", name="coder"),
+        said("user", "exitcode: 0 (execution succeeded)\nCode output: ok", name="executor"),
+    ]
+    for document in (history, {"chat_history": history}):
+        events = merged(records(json.dumps(document).encode())[0])
+        assert [
+            (event["agent"], event["kind"], event.get("error_class"), event.get("open"), event.get("target"))
+            for event in events
+        ] == [
+            ("admin", "message", None, None, None),
+            ("planner", "tool", "error", False, None),
+            ("planner", "handoff", None, True, "coder"),
+            ("coder", "message", None, None, None),
+            ("coder", "tool", None, False, None),
+        ]
+        assert not any(event.get("external_input") for event in events)
+    plain = [said("user", "hi"), said("assistant", "hello")]
+    path_claims = registry.named("transcript").claim
+    with_model = json.dumps(plain).encode()
+    assert path_claims(Head(data=with_model)) == 0
