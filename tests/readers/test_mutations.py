@@ -1,0 +1,98 @@
+"""Files broken byte by byte, whatever their shape: a report, never an exception."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agentlens.readers import registry
+from agentlens.readers.base import Report
+from agentlens.readers.source import Source
+from tests.readers import (
+    proto_made,
+    test_jaeger,
+    test_langfuse,
+    test_mlflow,
+    test_openai_agents,
+    test_otel_sdk,
+    test_phoenix,
+)
+from tests.readers.spans_made import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
+    "otlp-proto": ("otlp-proto", lambda _: proto_made.request(SMALL)),
+    "otlp-proto prefixed": ("otlp-proto", lambda _: proto_made.prefixed(*[proto_made.request(SMALL)] * 2)),
+    "jaeger": ("jaeger", lambda _: json.dumps({"data": [test_jaeger.ONE]}, indent=1).encode()),
+    "otel-sdk": (
+        "otel-sdk",
+        lambda _: b"\n".join(json.dumps(one, indent=4).encode() for one in test_otel_sdk.ROWS),
+    ),
+    "phoenix parquet": ("phoenix", test_phoenix.parquet),
+    "phoenix csv": ("phoenix", lambda folder: test_phoenix.made("csv", folder)),
+    "phoenix rest": ("phoenix", lambda folder: test_phoenix.made("rest", folder)),
+    "phoenix otlpv1": ("phoenix", lambda folder: test_phoenix.made("otlpv1", folder)),
+    "mlflow": ("mlflow", lambda _: json.dumps(test_mlflow.ONE).encode()),
+    "mlflow frame": ("mlflow", test_mlflow.frame),
+    "openai-agents": ("openai-agents", lambda _: test_openai_agents.data(test_openai_agents.ROWS)),
+    "langfuse download": ("langfuse", lambda folder: test_langfuse.made("download", folder)),
+    "langfuse parquet": ("langfuse", lambda folder: test_langfuse.made("parquet", folder)),
+    "langfuse csv": ("langfuse", lambda folder: test_langfuse.made("csv", folder)),
+}
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """Cut, flip, repeat, remove or move a part."""
+    broken = bytearray(data)
+    start = rng.randrange(len(data))
+    stop = min(len(data), start + rng.randrange(1, 300))
+    how = rng.randrange(5)
+    if how == 0:
+        return data[:start]
+    if how == 1:
+        for _ in range(rng.randrange(1, 12)):
+            broken[rng.randrange(len(data))] = rng.randrange(256)
+    elif how == 2:
+        broken[start:start] = data[start:stop]
+    elif how == 3:
+        del broken[start:stop]
+    else:
+        moved = data[start:stop]
+        del broken[start:stop]
+        place = rng.randrange(len(broken) + 1)
+        broken[place:place] = moved
+    return bytes(broken)
+
+
+def survive(shape: str, folder: Path, seeds: range) -> None:
+    """Read each mutation without the net that turns a failing reader into a fault."""
+    name, maker = MAKERS[shape]
+    found = registry.named(name)
+    data = maker(folder)
+    path = folder / "broken"
+    for seed in seeds:
+        path.write_bytes(mutated(data, random.Random(seed)))
+        found.claim(Source.of(path).head())
+        report = Report()
+        for _ in found.read(Source.of(path), report):
+            pass
+        assert all(fault.reason for fault in report.faults), seed
+
+
+@pytest.mark.parametrize("shape", sorted(MAKERS))
+def test_mutations_never_raise(shape: str, tmp_path: Path) -> None:
+    """A tenth of the mutations that a release is tried with."""
+    survive(shape, tmp_path, range(200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", sorted(MAKERS))
+def test_many_mutations_never_raise(shape: str, tmp_path: Path) -> None:
+    """Two thousand a shape."""
+    survive(shape, tmp_path, range(200, 2000))
