@@ -252,7 +252,8 @@ def _name(value: Any, name: str, report: Report) -> str:
 
 def _identity(found: RawEvent) -> str | None:
     if found.call_id:
-        return f"call:{found.call_id}"
+        # a wait for a call, or the start of who was called, names the call and is not a part of it
+        return f"call:{found.call_id}" if found.kind in _ACTIONS else f"{found.kind}:call:{found.call_id}"
     return f"span:{found.span_id}" if found.span_id else None
 
 

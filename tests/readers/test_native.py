@@ -225,3 +225,14 @@ def test_the_reference_cases_are_read_whole(shared: Path) -> None:
     for name, count in {"events": 157, "receipts": 26, "branches": 9}.items():
         found, report = records(shared / f"cases/{name}.ndjson")
         assert (len(found), report.faults, report.unknown) == (count, [], {})
+
+
+def test_what_speaks_of_a_call_is_no_part_of_it() -> None:
+    """A wait for a call and the start of who was called name the call, and stay records of their own."""
+    rows = [
+        {"run_id": "r", "tool": "t", "call_id": "c"},
+        {"run_id": "r", "kind": "wait", "target": "t", "call_id": "c"},
+        {"run_id": "r", "kind": "handoff", "tool": "t", "call_id": "c"},
+    ]
+    found = events("\n".join(map(json.dumps, rows)).encode())
+    assert [event.identity for event in found] == ["call:c", "wait:call:c", "call:c"]
