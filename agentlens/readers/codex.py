@@ -75,7 +75,7 @@ def claim(head: Head) -> int:
     if wrapped:
         return 96 if any(v["type"] == "session_meta" for v in wrapped) else 90
     if _is_header(values[0] if values else None) and len(values) > 1:
-        later = [v for v in values[1:] if v.get("type") in _ITEMS or "record_type" in v]
+        later = [v for v in values[1:] if text_of(v.get("type")) in _ITEMS or "record_type" in v]
         return 90 if len(later) == len(values) - 1 else 0
     return 0
 
@@ -213,7 +213,7 @@ class _Rollout:
     def _is_copy(self, payload: dict[str, Any]) -> bool:
         """Say whether a line of a fork repeats the parent's; behind the first that does not, none is asked."""
         known = ids(payload)
-        if known and not known & self.copied and payload.get("type") in _ITEMS:
+        if known and not known & self.copied and text_of(payload.get("type")) in _ITEMS:
             self.copied = frozenset()
             return False
         return True
@@ -351,7 +351,7 @@ class _Rollout:
             turns = count_of(payload.get("num_turns"))
             yield spot.event(0, "reset", tool=kind, target=None if turns is None else f"{turns} turns")
         elif kind == "turn_aborted":
-            human = payload.get("reason") in {"interrupted", None}
+            human = text_of(payload.get("reason")) in {"interrupted", ""}
             yield spot.event(
                 0, "log", tool=kind, error_class="interrupted", external_input=True if human else None
             )

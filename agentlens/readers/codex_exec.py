@@ -31,8 +31,12 @@ def claim(head: Head) -> int:
     found = [value for value in head.values if isinstance(value, dict)]
     if any(value.get("type") == "thread.started" and "thread_id" in value for value in found):
         return 96
-    named = [value for value in found if value.get("type") in _PHASES and isinstance(value.get("item"), dict)]
-    return 80 if named else 60 if any(value.get("type") in _TURNS for value in found) else 0
+    named = [
+        value
+        for value in found
+        if text_of(value.get("type")) in _PHASES and isinstance(value.get("item"), dict)
+    ]
+    return 80 if named else 60 if any(text_of(value.get("type")) in _TURNS for value in found) else 0
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:

@@ -249,7 +249,9 @@ class _Log:
         details = details if isinstance(details, dict) else {}
         code = details.get("exitCode")
         error = f"exit_{code}" if isinstance(code, int) and code else None
-        if error is None and (message.get("isError") is True or details.get("status") in {"error", "failed"}):
+        if error is None and (
+            message.get("isError") is True or text_of(details.get("status")) in {"error", "failed"}
+        ):
             error = error_of(result) or "tool_error"
         told = attempt(result) if isinstance(result, str) and result.lstrip().startswith("{") else None
         child = text_of(told.get("childSessionKey")) if isinstance(told, dict) else ""

@@ -30,8 +30,18 @@ _KINDS: Final = frozenset(
         "TokenEvent", "LLMCompletionLogEvent", "StreamingDeltaEvent",
     }
 )  # fmt: skip
+_NAMED = re.compile(r"[A-Z]\w{2,60}(?:Event|Observation)")
+CUT = re.compile(r"<response clipped>|\[\.\.\. Observation truncated due to length \.\.\.\]")
+"""The mark of an output of which the middle was left out."""
 _SILENT: Final = frozenset(
-    {"SystemPromptEvent", "TokenEvent", "LLMCompletionLogEvent", "StreamingDeltaEvent", "CondensationRequest"}
+    {
+        "SystemPromptEvent",
+        "SystemPromptUpdateEvent",
+        "TokenEvent",
+        "LLMCompletionLogEvent",
+        "StreamingDeltaEvent",
+        "CondensationRequest",
+    }
 )
 _CLAIMS: Final = frozenset({"finish"})
 _THOUGHTS: Final = frozenset({"think"})
@@ -62,11 +72,11 @@ def claim(head: Head) -> int:
 
 
 def _is_event(item: Any) -> bool:
-    return (
-        isinstance(item, dict)
-        and text_of(item.get("kind")) in _KINDS
-        and bool(item.keys() & {"id", "timestamp", "source"})
-    )
+    """Tell an event by its kind; one of a later version by the shape of its kind, beside all else that it has."""
+    if not isinstance(item, dict):
+        return False
+    kind, beside = text_of(item.get("kind")), {"id", "timestamp", "source"} & item.keys()
+    return (kind in _KINDS and bool(beside)) or (len(beside) == 3 and _NAMED.fullmatch(kind) is not None)
 
 
 def _is_state(item: Any) -> bool:
@@ -293,6 +303,8 @@ def _observed(seen: Any) -> tuple[Any, str | None, bool]:
     content = seen.get("content", seen.get("output", ABSENT))
     if isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content):
         content = "\n".join(text_of(part.get("text")) for part in content)
+    if isinstance(content, str) and CUT.search(content):
+        content = None  # without its middle it is no evidence
     if content is ABSENT:
         content = {name: value for name, value in seen.items() if name not in {"kind", "metadata"}}
     about = seen.get("metadata")
@@ -309,7 +321,7 @@ def _status(item: dict[str, Any], spot: Spot, own: str) -> Iterator[RawEvent]:
     value = item.get("value")
     if item.get("key") == "full_state" and isinstance(value, dict):
         value = value.get("execution_status", value.get("agent_status"))
-    elif item.get("key") not in {"execution_status", "agent_status"}:
+    elif text_of(item.get("key")) not in {"execution_status", "agent_status"}:
         return
     status = text_of(value)
     if status in _STATES:

@@ -9,6 +9,7 @@ from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, number_of, text_of
 from agentlens.readers.documents import documents
+from agentlens.readers.openhands import CUT
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -177,20 +178,23 @@ class _Events:
         )
 
     def _seen(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
-        name, cause = text_of(item.get("observation")), item.get("cause")
+        name, cause = text_of(item.get("observation")), count_of(item.get("cause"))
         extras = item.get("extras")
         extras = extras if isinstance(extras, dict) else {}
         if name == "agent_state_changed":
             yield from _state(text_of(extras.get("agent_state")), spot, item)
-        elif name == "error" and cause not in self.calls:
+        elif name == "error" and (cause is None or cause not in self.calls):
             stuck = "stuck in a loop" in text_of(item.get("content")).lower()
             told = text_of(extras.get("error_id")) or "error"
             yield spot.event(1, "log", tool="error", error_class="stuck" if stuck else told)
-        elif cause in self.calls:
+        elif cause is not None and cause in self.calls:
             kind, target, tool = self.calls[cause]
+            seen = item.get("content", ABSENT)
+            if isinstance(seen, str) and CUT.search(seen):
+                seen = None
             yield spot.event(
                 1, kind, at=None, ended_at=spot.at, tool=tool, target=target, identity=f"action/{cause}",
-                result=item.get("content", ABSENT), error_class=_failure(name, extras), open=_code(extras) == -1,
+                result=seen, error_class=_failure(name, extras), open=_code(extras) == -1,
             )  # fmt: skip
             if name == "user_rejected":
                 yield spot.event(

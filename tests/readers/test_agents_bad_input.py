@@ -23,6 +23,8 @@ from agentlens.readers import (
     openhands,
     openhands_v0,
     swe_agent,
+    swe_bench,
+    transcript,
 )
 from agentlens.readers.base import Format, Report
 from agentlens.readers.source import Source
@@ -36,6 +38,8 @@ from tests.readers import test_mini_swe_agent as of_mini
 from tests.readers import test_openclaw as of_openclaw
 from tests.readers import test_openhands as of_openhands
 from tests.readers import test_swe_agent as of_swe
+from tests.readers import test_swe_bench as of_swe_bench
+from tests.readers import test_transcript as of_transcript
 from tests.readers.test_bad_input import WRONG
 
 if TYPE_CHECKING:
@@ -171,6 +175,7 @@ def read(found: Format, data: bytes, folder: Path) -> tuple[list[RawEvent], Repo
     path = folder / "export"
     path.write_bytes(data)
     report = Report()
+    assert 0 <= found.claim(Source.of(path).head()) <= 100
     events = [record for record in found.read(Source.of(path), report) if isinstance(record, RawEvent)]
     NORMALISER.frame(events, source="x", source_id="x", reader=found.name, reader_rank=found.rank)
     return events, report
@@ -234,7 +239,18 @@ def survives(found: Format, data: bytes, rng: random.Random, times: int, folder:
         assert all(fault.reason for fault in report.faults)
 
 
-EVERY = [*(pytest.param(p.values[0], lines(p.values[1]), id=p.id) for p in LINES), *WHOLE]
+EVERY = [
+    pytest.param(
+        swe_bench.FORMAT,
+        json.dumps(
+            {"a": of_swe_bench.judged(resolved=False), "resolved_ids": ["b"], "unresolved_ids": ["c"]}
+        ).encode(),
+        id="swe-bench",
+    ),
+    pytest.param(transcript.FORMAT, json.dumps(of_transcript.GROUP).encode(), id="transcript"),
+    *(pytest.param(p.values[0], lines(p.values[1]), id=p.id) for p in LINES),
+    *WHOLE,
+]
 
 
 @pytest.mark.parametrize(("found", "data"), EVERY)

@@ -247,3 +247,16 @@ def test_samples(shared: Path) -> None:
         ("conversation-a", "claim", "finish", False, None),
         ("conversation-b", "tool", "terminal", False, None),
     ]
+
+
+def test_an_output_without_its_middle_is_no_evidence_and_later_kinds_are_known_by_their_shape() -> None:
+    """Both versions mark what they left out; an event of a kind that came later is a fact, not an unknown file."""
+    (new,) = of_kind(told(action("a", 1, command="x"), seen("a", 2, "head<response clipped>tail")), "tool")
+    old = {**V0[2], "content": "a[... Observation truncated due to length ...]b"}
+    (before,) = of_kind(told(V0[1], old), "tool")
+    assert "result" not in new
+    assert "result" not in before
+    later = {"kind": "QuiteNewEvent", "id": "q", "timestamp": at(1), "source": "agent"}
+    found, report = records(json.dumps(later).encode())
+    assert [event["kind"] for event in merged(found)] == ["log"]
+    assert report.unknown == {"kind 'QuiteNewEvent'": 1}

@@ -175,23 +175,25 @@ def test_group_chats(shared: Path) -> None:
     )
 
 
+ASKED = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
+MOVED = {"id": "d", "type": "function", "function": {"name": "transfer_to_coder", "arguments": "{}"}}
+GROUP = [
+    said("user", "Load it.", name="admin"),
+    said("assistant", None, name="planner", tool_calls=[ASKED, MOVED]),
+    said(
+        "tool",
+        "x",
+        name="executor",
+        tool_responses=[{"tool_call_id": "c", "role": "tool", "content": "Error: x"}],
+    ),
+    said("user", "```python\nload()\n```", name="coder"),
+    said("user", "exitcode: 0 (execution succeeded)\nCode output: ok", name="executor"),
+]
+
+
 def test_a_group_chat_that_was_saved_bare_is_told_from_a_chat_with_a_model() -> None:
     """Several speakers under one role are no people; calls belong to whoever asked, not to whoever ran them."""
-    asked = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
-    moved = {"id": "d", "type": "function", "function": {"name": "transfer_to_coder", "arguments": "{}"}}
-    history = [
-        said("user", "Load it.", name="admin"),
-        said("assistant", None, name="planner", tool_calls=[asked, moved]),
-        said(
-            "tool",
-            "x",
-            name="executor",
-            tool_responses=[{"tool_call_id": "c", "role": "tool", "content": "Error: x"}],
-        ),
-        said("user", "```python\nload()\n```", name="coder"),
-        said("user", "exitcode: 0 (execution succeeded)\nCode output: ok", name="executor"),
-    ]
-    for document in (history, {"chat_history": history}):
+    for document in (GROUP, {"chat_history": GROUP}):
         events = merged(records(json.dumps(document).encode())[0])
         assert [
             (event["agent"], event["kind"], event.get("error_class"), event.get("open"), event.get("target"))
