@@ -75,9 +75,11 @@ def ack_times(
         rows = rows.join(earliest, on="operation_id", how="left").with_columns(
             until=pl.min_horizontal("as_of", pl.col("observed_until").cast(TIME))
         )
-    rows = rows.with_columns(
-        again_at=pl.col("delegated_at").shift(-1).over("operation_id", order_by="delegated_at")
+    attempts = rows.select("operation_id", "delegated_at").drop_nulls().unique()
+    later = attempts.sort("operation_id", "delegated_at").with_columns(
+        again_at=pl.col("delegated_at").shift(-1).over("operation_id")
     )
+    rows = rows.join(later, on=["operation_id", "delegated_at"], how="left")
     moments = {ACKNOWLEDGED: "accepted_at", "closed": "closed_at", "superseded": "again_at"}
     start = pl.col("delegated_at")
     seen = {

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 POOLED: Final = "*"
 """The name under which all classes together are reported; it is also the limit of a class that is not named."""
 THIN_CLASS: Final = 20
+CURVE_POINTS: Final = 1_000
 
 ACK_LIMITS = pl.Schema(
     {
@@ -83,7 +84,7 @@ ACK_CURVE = pl.Schema(
         "lost_given_silent": pl.Float64(),
     }
 )
-"""One row a class and latency seen. ``silent``: Kaplan-Meier with its log-log band; ``remaining``: S0 with a one-sided
+"""One row a class and latency seen (the last of each thousandth, where there are more). ``silent``: Kaplan-Meier with its log-log band; ``remaining``: S0 with a one-sided
 limit (null where ends compete); ``lost_given_silent``: null where the lost share is not known."""
 
 
@@ -292,6 +293,8 @@ class _Class:
             notes.append(self.limit.why)
         if borrowed:
             notes.append("the pooled limit stands in")
+            if limit is not None and (self.limit.point or 0) > limit:
+                notes.append("and is shorter than the class's own estimate: expect false alarms")
         if self.followed == "short":
             notes.append("lost share not known: too little was watched past the latest acknowledgement")
         if cap is not None and limit is not None and limit > cap and self.waits.events:
@@ -322,9 +325,18 @@ class _Class:
                 "lost_given_silent": pl.Series(given, dtype=pl.Float64),
             }
         )
-        return frame.filter(pl.col("acknowledged") > 0).select(
+        return _drawable(frame.filter(pl.col("acknowledged") > 0)).select(
             pl.col(n).cast(t) for n, t in ACK_CURVE.items()
         )
+
+
+def _drawable(curve: pl.DataFrame) -> pl.DataFrame:
+    """Return at most some `CURVE_POINTS` rows: the last of each step that the silent share falls by, and both ends."""
+    if curve.height <= CURVE_POINTS:
+        return curve
+    step = (pl.col("silent") * CURVE_POINTS).floor()
+    ends = (pl.int_range(pl.len()) == 0) | (pl.int_range(pl.len()) == pl.len() - 1)
+    return curve.filter((step != step.shift(-1)).fill_null(value=True) | ends)
 
 
 def cost_limit(times: pl.DataFrame, *, false_alarm: float, delay_per_s: float) -> int | None:

@@ -42,6 +42,13 @@ def test_each_silence_ends_once() -> None:
     ]
 
 
+def test_attempts_made_at_one_time_do_not_supersede_each_other() -> None:
+    """Two attempts at 0 and one at 9: both early ones are superseded at 9, in whatever order they come."""
+    rows = [("a/1", "delegated", 0.0), ("a/2", "delegated", 0.0), ("a/3", "delegated", 9.0)]
+    expected = [("a/1", "superseded", 9), ("a/2", "superseded", 9), ("a/3", "silent", 0)]
+    assert brief(silences(*rows)) == brief(silences(*rows[::-1])) == expected
+
+
 def test_an_acceptance_after_the_rejection_comes_too_late() -> None:
     """The first of the two ends the silence."""
     times = silences(("a", "delegated", 0), ("a", "rejected", 5), ("a", "accepted", 9))

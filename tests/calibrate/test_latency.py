@@ -95,6 +95,28 @@ def test_a_short_log_gives_bounds_only() -> None:
     assert found.settings() == {}
 
 
+def test_a_slow_thin_class_is_warned_about() -> None:
+    """Ten answers ten times as slow as the pooled limit: it stands in, and the note says what that means."""
+    many = [(f"o{k:03d}", 10.0 + k % 7, None) for k in range(200)]
+    slow = [(f"s{k}", 600.0, "slow") for k in range(10)]
+    rows = [
+        row for name, late, _ in many + slow for row in ((name, "delegated", 0.0), (name, "accepted", late))
+    ]
+    times = silences(*rows).with_columns(
+        urgency=pl.when(pl.col("operation_id").str.starts_with("s")).then(pl.lit("slow"))
+    )
+    limits = ack_limits(times, AckSettings(beta=0.1)).limits
+    assert "shorter than the class's own estimate" in row(limits, "slow")["note"]
+
+
+def test_curves_stay_small_enough_to_draw(times: pl.DataFrame) -> None:
+    """At most a thousand steps a class, and the ends are kept."""
+    curve = ack_limits(times).curves.filter(pl.col("urgency") == "*")
+    assert curve.height <= 1_002
+    seen = times.filter(pl.col("ended") == "acknowledged")["silent_us"]
+    assert (curve["after_us"].min(), curve["after_us"].max()) == (seen.min(), seen.max())
+
+
 def test_an_unknown_class_in_the_caps_is_refused(times: pl.DataFrame) -> None:
     """A cap for a class that no delegation has would never be looked at."""
     with pytest.raises(SettingsError, match="did you mean 'page'"):

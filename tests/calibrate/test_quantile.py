@@ -112,10 +112,10 @@ def test_a_limit_lies_too_low_about_as_seldom_as_promised(kind: dict, method: st
         {"n": 1_000, "span_s": 15_000, "extra_s": 600, "size": 5},
     ],
 )
-def test_a_limit_keeps_its_promise_over_a_thousand_samples(kind: dict) -> None:
-    """Misses stay at 5 %, within two points for the approximate methods."""
-    low, _ = misses(repetitions=1_000, **kind)
-    assert low <= 0.07
+def test_a_limit_keeps_its_promise_over_400_samples(kind: dict) -> None:
+    """Misses stay at 5 %, within two points for the approximate methods and two for 400 samples."""
+    low, _ = misses(repetitions=400, **kind)
+    assert low <= 0.09
 
 
 def test_short_observation_makes_the_lost_share_unknown() -> None:

@@ -142,9 +142,9 @@ def test_unknown_methods_and_limits_are_refused() -> None:
         "eight chains at the edge",
     ],
 )
-@pytest.mark.parametrize("delta", [0.05, 0.1])
-def test_2000_calibrations_keep_the_promise(world: World, delta: float) -> None:
-    """In every world the broken share stays within delta, within the error of 2,000 repetitions."""
-    found = by_method(world, METHODS[:2], 2_000, delta=delta)
+@pytest.mark.parametrize("delta", [0.05])
+def test_a_thousand_calibrations_keep_the_promise(world: World, delta: float) -> None:
+    """In every world the broken share stays within delta, within the error of a thousand repetitions."""
+    found = by_method(world, METHODS[:2], 1_000, delta=delta)
     for row in found.values():
-        assert row["broken_share"] <= delta + 2 * (delta * (1 - delta) / 2_000) ** 0.5
+        assert row["broken_share"] <= delta + 2 * (delta * (1 - delta) / 1_000) ** 0.5
