@@ -5,6 +5,28 @@ chart of 100,000 runs is as small as one of ten.
 """
 
 from agentlens.report.bars import episodes, verdicts
+from agentlens.report.calibration_charts import chain, chance, detection, pareto, sweep
+from agentlens.report.handoff_charts import acknowledgement, latencies, operation
+from agentlens.report.lanes_chart import agents, lengths
+from agentlens.report.reset_charts import gates, lineage
+from agentlens.report.states import states
 from agentlens.report.timeline import timeline
 
-__all__ = ["episodes", "timeline", "verdicts"]
+__all__ = [
+    "acknowledgement",
+    "agents",
+    "chain",
+    "chance",
+    "detection",
+    "episodes",
+    "gates",
+    "latencies",
+    "lengths",
+    "lineage",
+    "operation",
+    "pareto",
+    "states",
+    "sweep",
+    "timeline",
+    "verdicts",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -12,9 +13,16 @@ import pytest
 from agentlens.errors import InputError
 from agentlens.report import charts
 from agentlens.report.palette import COLOURS, INK
+from tests.report.drawings import drawings
 from tests.report.lanes import tables
 
 SPECS = Path(__file__).parent / "specs"
+
+
+@cache
+def drawn_once() -> dict[str, dict]:
+    """The same, made once: tests only read it."""
+    return drawn()
 
 
 def drawn() -> dict[str, dict]:
@@ -24,6 +32,7 @@ def drawn() -> dict[str, dict]:
         "verdicts": charts.verdicts(have["runs"]),
         "episodes": charts.episodes(have["episodes"]),
         "timeline": charts.timeline(have["events"], have["verdicts"], have["episodes"], run_id="r-1"),
+        **drawings(),
     }
     specs = {name: chart.to_dict() for name, chart in made.items()}
     return {n: {k: v for k, v in s.items() if k not in {"$schema", "config"}} for n, s in specs.items()}
@@ -33,7 +42,7 @@ def drawn() -> dict[str, dict]:
 def test_each_chart_is_the_specification_it_was(name) -> None:
     """A changed picture is changed on purpose: AGENTLENS_REDRAW=1 writes the specifications anew."""
     path = SPECS / f"{name}.json"
-    spec = drawn()[name]
+    spec = drawn_once()[name]
     if os.environ.get("AGENTLENS_REDRAW"):
         SPECS.mkdir(exist_ok=True)
         path.write_text(
@@ -52,13 +61,13 @@ def test_each_chart_can_be_drawn(name) -> None:
     """The Vega libraries accept the specification and draw its marks."""
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(drawn()[name])
+    svg = vl_convert.vegalite_to_svg(drawn_once()[name])
     assert svg.count("<path") > 3
 
 
 def test_a_timeline_shows_action_evidence_verdict_and_episode() -> None:
     """One row an action, equal letters for equal actions, evidence new, seen before or unknown, and the bracket."""
-    rows = drawn()["timeline"]["datasets"]
+    rows = drawn_once()["timeline"]["datasets"]
     assert "".join(row["letter"] for row in rows["steps"]) == "ABCDEDEDE"
     assert [row["evidence"] for row in rows["steps"]] == [
         "new",
