@@ -22,7 +22,7 @@ from agentlens.calibrate.grid import (
     lap_settings,
     surprises,
 )
-from agentlens.calibrate.labels import labels_digest
+from agentlens.calibrate.labels import conform_labels, labels_digest
 from agentlens.calibrate.rates import rates
 from agentlens.calibrate.recommend import Goal, Recommendation, default_shares, recommend
 from agentlens.calibrate.spans import groups_of, run_spans
@@ -141,7 +141,7 @@ def calibrate_loops(
     InputError, SettingsError
         One line that says what is missing and what would do.
     """
-    plan = plan or Plan()
+    plan, labels = plan or Plan(), conform_labels(labels)
     spans = run_spans(parts, actions)
     mine = labels.filter(pl.col("scope") != str(Scope.HANDOFF))
     if mine.is_empty():

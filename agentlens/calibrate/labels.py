@@ -141,7 +141,7 @@ def _refuse(where: str, frame: pl.DataFrame, faults: Iterable[tuple[str, pl.Expr
         if bad.height:
             rows = ", ".join(str(row) for row in bad["_row"].head(SHOWN).to_list())
             more = f" and {bad.height - SHOWN:,} more" if bad.height > SHOWN else ""
-            raise InputError.at(where, f"row {rows}{more}: {what}", accepted="see docs: label files")
+            raise InputError.at(where, f"row {rows}{more}: {what}", accepted="rows such as r1, run, healthy")
 
 
 def labels_digest(labels: pl.DataFrame) -> str:

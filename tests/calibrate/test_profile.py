@@ -1,0 +1,96 @@
+"""The profile file and the ledger of openings."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from agentlens.calibrate.ledger import entries, opening
+from agentlens.calibrate.profile import check_profile, load_profile, rule_table, to_toml
+from agentlens.detect.profile_rules import RuleBook
+from agentlens.detect.rules import full_window, laps
+from agentlens.errors import InputError, LakeError, SettingsError
+
+VERSIONS = {"normaliser_version": "n1", "fingerprint_version": "f1", "key_id": "k1"}
+
+
+@pytest.mark.parametrize(
+    "rule", [laps((4, 2, 2), max_gap_s=2.5), full_window(7, 3, 2, confirm=2), laps(evidence="constant")]
+)
+def test_a_rule_comes_back_from_its_profile_as_it_was(tmp_path, rule):
+    """The table [default] gives the same detector, heads, gaps and evidence included."""
+    path = tmp_path / "profile.toml"
+    path.write_text(
+        to_toml(
+            {"profile": {"status": "CERTIFIED"}, "default": rule_table(rule, "mine"), "versions": VERSIONS}
+        )
+    )
+    book = RuleBook.load(path)
+    assert book.digest == rule.digest
+    assert book.name == "mine"
+
+
+def test_any_text_survives_toml():
+    """Quotes, control characters, other scripts and odd keys are written so that they are read back."""
+    table = {
+        "a": 'x"\\\n\t\x7f\x01é😀',
+        "odd key": 1,
+        "n": [1, 2.5, "y"],
+        "b": True,
+        "none": None,
+        "t": {"p q": 3.0},
+    }
+    back = tomllib.loads(to_toml({"t": table}))["t"]
+    assert back == {key: value for key, value in table.items() if value is not None}
+
+
+def test_a_profile_is_void_for_other_versions(tmp_path):
+    """Another normaliser, fingerprint or key is refused, unless it is asked for; unknown versions are not compared."""
+    path = tmp_path / "profile.toml"
+    path.write_text(to_toml({"default": {"rule": "laps"}, "versions": VERSIONS}))
+    check_profile(path, VERSIONS)
+    check_profile(path, {})
+    for name in VERSIONS:
+        with pytest.raises(
+            SettingsError, match=f"made for {name} .1, the data have other; accepted: .*--any-version"
+        ):
+            check_profile(path, {**VERSIONS, name: "other"})
+        check_profile(path, {**VERSIONS, name: "other"}, any_version=True)
+
+
+def test_a_rule_file_without_versions_is_let_through(tmp_path):
+    """Plain rule files say nothing of versions; what is no TOML is one line."""
+    path = tmp_path / "rule.toml"
+    path.write_text('[default]\nrule = "laps"\n')
+    check_profile(path, VERSIONS)
+    assert load_profile(path) is None
+    path.write_text("[default\n")
+    with pytest.raises(InputError, match="cannot be read as TOML"):
+        check_profile(path, VERSIONS)
+
+
+def test_an_infeasible_profile_holds_no_rule_and_says_so(tmp_path):
+    """It is refused even with any version."""
+    path = tmp_path / "profile.toml"
+    path.write_text(to_toml({"profile": {"status": "INFEASIBLE"}, "versions": VERSIONS}))
+    with pytest.raises(SettingsError, match="found no rule"):
+        check_profile(path, VERSIONS, any_version=True)
+
+
+def test_each_different_look_at_the_test_split_is_counted_once(tmp_path):
+    """The same look again is the same opening; another rule or question on the same runs is another."""
+    folder = tmp_path / "labels"
+    look = {"test_split": "t", "labels": "l", "plan": "p", "rule": "r"}
+    assert opening(folder, look) == 1
+    assert opening(folder, look) == 1
+    assert opening(folder, {**look, "rule": "s"}) == 2
+    assert opening(folder, {**look, "test_split": "u"}) == 1
+    assert len(entries(folder)) == 3
+
+
+def test_a_damaged_ledger_keeps_the_split_closed(tmp_path):
+    """Nobody can say how often it was opened, so it is not opened."""
+    (tmp_path / "openings.ndjson").write_text('{"test_split": "t"}\n{"te')
+    with pytest.raises(LakeError, match="ledger of openings cannot be read"):
+        opening(tmp_path, {"test_split": "t"})

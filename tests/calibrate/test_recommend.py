@@ -1,0 +1,217 @@
+"""Chains, the ratio bet, and the three answers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+from agentlens.calibrate.calibrate import Plan, calibrate_loops
+from agentlens.calibrate.certificate import Status, bet_limit, p_bet
+from agentlens.calibrate.chains import chains, loosened, nested
+from agentlens.calibrate.grid import baselines
+from agentlens.calibrate.ratio import chosen_runs, group_cap, more_groups, p_share, stake
+from agentlens.calibrate.recommend import Goal, default_shares
+from agentlens.datasets import LaneModel, synthetic_lanes
+from agentlens.errors import SettingsError
+from tests.calibrate.small import labels, lane, lanes
+
+
+def test_every_chain_is_nested():
+    """Each rule alerts wherever the stricter one before it does, by its thresholds."""
+    offered = [*chains(), *(loosened(setting) for setting in baselines())]
+    assert len({chain.name for chain in offered}) == len(offered)
+    for chain in offered:
+        rules = [setting.rule for setting in chain.settings]
+        assert all(nested(strict, loose) for strict, loose in pairwise(rules)), chain.name
+
+
+def test_the_ratio_bet_keeps_its_promise_at_the_limit():
+    """With groups of six and a true share exactly at the limit, p falls to 5 % in at most about 5 % of samples."""
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(600):
+        alarms = rng.integers(0, 7, 400)
+        hits += p_share(alarms, rng.binomial(alarms, 0.05), 0.05, 6) <= 0.05
+    assert hits / 600 <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
+
+
+def test_the_ratio_bet_keeps_its_promise_when_false_alarms_come_in_whole_groups():
+    """The same where a group's alarms are all false or none."""
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(600):
+        alarms = rng.integers(0, 7, 400)
+        hits += p_share(alarms, alarms * (rng.random(400) < 0.05), 0.05, 6) <= 0.05
+    assert hits / 600 <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
+
+
+def test_the_order_of_groups_does_not_matter():
+    """The p-value is that of the groups in any order, to the last digit."""
+    alarms, false = np.array([3, 1, 6, 2, 2, 0]), np.array([0, 1, 0, 0, 2, 0])
+    assert p_share(alarms, false, 0.1, 6) == p_share(alarms[::-1], false[::-1], 0.1, 6)
+
+
+def test_stakes_stay_inside_what_the_bet_allows():
+    """A group full of false alarms never takes everything."""
+    for alpha in (0.001, 0.01, 0.2):
+        for largest in (1, 2, 6, 50):
+            assert 0 < stake(alpha, largest) < 1 / (1 - alpha)
+
+
+def test_a_few_large_groups_do_not_set_the_size():
+    """The cap is what 95 % of groups do not exceed; larger groups give that many runs, the same each time."""
+    assert group_cap([6] * 97 + [40] * 3) == 6
+    assert group_cap([]) == 1
+    runs = pl.DataFrame({"run_id": [f"r{i}" for i in range(9)], "task_group": ["a"] * 6 + ["b"] * 3})
+    kept = runs.filter(chosen_runs(runs, 4, seed=1))
+    assert kept.group_by("task_group").len().sort("task_group").rows() == [("a", 4), ("b", 3)]
+    assert kept.equals(runs.filter(chosen_runs(runs, 4, seed=1)))
+    assert not kept.equals(runs.filter(chosen_runs(runs, 4, seed=2)))
+
+
+def test_more_groups_follow_from_the_growth_so_far():
+    """Half of the needed logarithm at 100 groups asks for 100 more; a falling one can not be helped."""
+    assert more_groups(np.log(20) / 2, 100, 0.05) == 100
+    assert more_groups(-0.1, 100, 0.05) is None
+    assert more_groups(5.0, 100, 0.05) == 0
+
+
+def test_the_upper_limit_is_where_the_bet_turns():
+    """The inverted bet refutes its limit and not what lies a little below."""
+    losses = [0.0] * 300 + [0.5, 1.0]
+    high = bet_limit(losses, 0.025)
+    assert p_bet(losses, high) <= 0.025 < p_bet(losses, high - 0.001)
+
+
+def test_shares_come_from_counts_alone():
+    """Three parts where 40 % can certify, no exploring where only 80 % can, all of it for a share of alarms."""
+    goal = Goal()
+    assert default_shares(goal, 748) == (0.4, 0.4, 0.2)
+    assert default_shares(goal, 500) == (0.0, 0.8, 0.2)
+    assert default_shares(goal, 100) == (0.4, 0.4, 0.2)
+    assert default_shares(Goal(objective="share"), 5000) == (0.0, 1.0, 0.0)
+
+
+def synthetic(runs: int, *, seed: int = 3, **more):
+    """Planted loops, one run a group."""
+    model = LaneModel(incident_share=0.2, runs_per_group=1, min_events=20, max_events=40, **more)
+    return synthetic_lanes(runs, seed=seed, model=model)
+
+
+def answer(drawn, **goal):
+    plan = Plan(goal=Goal(**goal), grid=False)
+    return calibrate_loops([drawn.events.lazy()], drawn.labels, plan)
+
+
+def test_enough_healthy_groups_give_a_certificate_that_holds():
+    """A certified rule's false-positive rate on fresh runs of the same kind is within the limit."""
+    found = answer(synthetic(1200), max_fpr=0.02)
+    assert found.answer.status == Status.CERTIFIED
+    certificate = found.answer.certificate
+    assert certificate.filter("certified")["p_value"].max() <= 0.05
+    rule = found.cells[found.answer.cell].rule
+    fresh = synthetic(1500, seed=99)
+    healthy = fresh.truth.filter(pl.col("label") == "healthy")["run_id"]
+    from agentlens.detect.loops import loops
+
+    verdicts = loops(fresh.events.lazy().filter(pl.col("run_id").is_in(healthy.implode())), rule).collect()
+    alarmed = verdicts.filter(pl.col("verdict") == "stuck_loop")["run_id"].n_unique()
+    assert alarmed / healthy.len() <= 0.02
+
+
+def test_short_data_are_refused_with_the_number_that_is_missing():
+    """A hundred runs give PROVISIONAL, and how many groups more would do."""
+    found = answer(synthetic(150), max_fpr=0.01)
+    assert found.answer.status == Status.PROVISIONAL
+    certify = int(found.answer.certificate["groups"][0])
+    row = found.answer.certificate.filter(pl.col("alarms") == 0).row(0, named=True)
+    assert row["more_groups"] == 299 - certify
+    assert found.answer.more_groups == row["more_groups"]
+
+
+def test_healthy_runs_that_loop_are_infeasible():
+    """Where every rule alarms on healthy runs none is recommended."""
+    found = answer(synthetic(400, fresh=0.0, repeat=0.97), max_fpr=0.01)
+    assert (found.answer.status, found.answer.cell) == (Status.INFEASIBLE, None)
+
+
+def test_the_same_inputs_and_seed_give_the_same_answer():
+    """Two calibrations agree in every table; another seed draws other runs of each group."""
+    drawn = synthetic_lanes(300, seed=8, model=LaneModel(incident_share=0.3, runs_per_group=3))
+    one, two = answer(drawn, max_fpr=0.05), answer(drawn, max_fpr=0.05)
+    assert one.rates.equals(two.rates)
+    assert one.answer.certificate.equals(two.answer.certificate)
+    assert one.plan.digest == two.plan.digest != answer(drawn, max_fpr=0.05, seed=4).plan.digest
+
+
+def test_a_second_limit_is_met_too_or_nothing_is_certified():
+    """Healthy runs full of unknown evidence break a limit on uncertain runs although no rule alarms."""
+    healthy = [lane(f"h{i:03d}", "abababab", "........", at=1000 * i) for i in range(120)]
+    loops_ = [lane(f"i{i}", "aaaaaa", at=50_000 * i) for i in range(3)]
+    told = labels(
+        *(
+            {"run_id": f"h{i:03d}", "scope": "run", "label": "healthy", "task_group": f"g{i}"}
+            for i in range(120)
+        ),
+        *({"run_id": f"i{i}", "scope": "run", "label": "incident"} for i in range(3)),
+    )
+    events = [lanes(*healthy, *loops_).lazy()]
+    loose = calibrate_loops(events, told, Plan(goal=Goal(max_fpr=0.1), grid=False))
+    strict = calibrate_loops(events, told, Plan(goal=Goal(max_fpr=0.1, max_uncertain=0.1), grid=False))
+    assert loose.answer.certificate["certified"].any()
+    row = strict.answer.certificate.filter(pl.col("rule") == "laps((4, 3, 2))")
+    assert row["p_uncertain"][0] is None or row["p_value"][0] >= row["p_uncertain"][0]
+    assert not strict.answer.certificate.filter(pl.col("p_uncertain") > 0.05)["certified"].any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_fpr": 0.0}, "max_fpr = 0.0"),
+        ({"max_fpr": 1.0}, "max_fpr = 1.0"),
+        ({"delta": 0.0}, "delta = 0.0"),
+        ({"objective": "f1"}, "unknown objective 'f1'"),
+        ({"max_uncertain": 2}, "max_uncertain = 2"),
+    ],
+)
+def test_limits_that_nothing_or_everything_meets_are_refused(settings, said):
+    """Zero, one and unknown names are one line."""
+    with pytest.raises(SettingsError, match="accepted:") as error:
+        Goal(**settings)
+    assert said in str(error.value)
+
+
+HEALTHY = [{"run_id": f"h{i}", "scope": "run", "label": "healthy", "task_group": f"g{i}"} for i in range(4)]
+INCIDENT = [{"run_id": "i0", "scope": "run", "label": "incident", "task_group": "g9"}]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (INCIDENT, "no healthy run"),
+        (HEALTHY, "no incident"),
+        (
+            [{**row, "task_group": "one"} for row in HEALTHY + INCIDENT],
+            "at least three independent task groups",
+        ),
+        ([{"operation_id": "o", "scope": "handoff", "label": "healthy"}], "none is about a run"),
+    ],
+)
+def test_labels_that_can_not_calibrate_say_what_is_missing(told, said):
+    """No healthy runs, no incidents, one group, only handoffs: one line each."""
+    events = lanes(*(lane(f"h{i}", "abcd", at=i) for i in range(4)), lane("i0", "aaaa"))
+    with pytest.raises((SettingsError, Exception), match="accepted:") as error:
+        calibrate_loops([events.lazy()], labels(*told), Plan(grid=False))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_certify_split_without_healthy_runs_is_one_line():
+    """Where all healthy groups fall into other splits the message says what would do."""
+    events = lanes(lane("h0", "abcd", at=0), *(lane(f"i{i}", "aaaa", at=1000 + i) for i in range(9)))
+    told = labels(HEALTHY[0], *({"run_id": f"i{i}", "scope": "run", "label": "incident"} for i in range(9)))
+    with pytest.raises(SettingsError, match="certify: the split holds no healthy run; accepted:"):
+        calibrate_loops([events.lazy()], told, Plan(grid=False))

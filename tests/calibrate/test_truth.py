@@ -1,0 +1,221 @@
+"""Labels laid over actions, and alerts held against them."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from agentlens.calibrate.board import Board
+from agentlens.calibrate.grid import Setting, baselines, classes
+from agentlens.calibrate.rates import Looking, delays, rates
+from agentlens.calibrate.spans import groups_of, run_spans
+from agentlens.calibrate.sweep import sweep
+from agentlens.calibrate.truth import Matching, Place, lay
+from agentlens.detect.rules import laps, same_call
+from agentlens.errors import InputError
+from tests.calibrate.small import labels, lane, lanes
+
+EVENTS = lanes(
+    lane("h1", "abcdefgh"),
+    lane("h2", "aaaabcde"),
+    lane("i1", "abcxxxxxxd", "0123333334"),
+    lane("i2", "abcdefgh"),
+    lane("n1", "zzzzzz"),
+)
+LABELS = labels(
+    {"run_id": "h1", "scope": "run", "label": "healthy", "task_group": "g1"},
+    {"run_id": "h2", "scope": "run", "label": "healthy", "task_group": "g2"},
+    {
+        "run_id": "i1",
+        "scope": "interval",
+        "label": "incident",
+        "onset_seq": 3,
+        "end_seq": 8,
+        "task_group": "g1",
+    },
+    {"run_id": "i2", "scope": "run", "label": "incident", "task_group": "g3"},
+)
+
+
+def truth_of(told: pl.DataFrame, events: pl.DataFrame = EVENTS, **margins):
+    found = sweep([events.lazy()], classes(CELLS))
+    return found, lay(told, found.actions, run_spans([events.lazy()]), Matching(**margins))
+
+
+CELLS = [
+    *baselines(),
+    Setting(family="x", text="two", rule=same_call(2)),
+    Setting(family="x", text="l", rule=laps((5,))),
+]
+
+
+def board_of(told: pl.DataFrame, events: pl.DataFrame = EVENTS, **margins) -> Board:
+    found, truth = truth_of(told, events, **margins)
+    groups = groups_of(run_spans([events.lazy()]), told)
+    runs = groups.join(truth.runs, on="run_id").with_columns(split=pl.lit("certify")).sort("run_id")
+    return Board(found, truth, runs)
+
+
+def test_every_event_has_its_place():
+    """Healthy runs, what comes before an incident, the incident with its grace, and what comes after."""
+    found, truth = truth_of(LABELS, grace_events=0)
+    places = dict(zip(found.actions["run_id"], [], strict=False))
+    for run, place in zip(found.actions["run_id"].to_list(), truth.place.tolist(), strict=True):
+        places.setdefault(run, []).append(int(place))
+    assert set(places["h1"]) == {Place.HEALTHY_RUN}
+    assert places["i1"] == [Place.HEALTHY_PART] * 3 + [Place.INCIDENT] * 6 + [Place.LATE]
+    assert set(places["i2"]) == {Place.INCIDENT}
+    assert set(places["n1"]) == {Place.UNLABELLED}
+    assert (truth.excluded, truth.unlabelled) == (0, 1)
+
+
+def test_margins_widen_an_incident_but_never_into_an_asserted_healthy_part():
+    """Tolerance reaches back over unjudged events; an explicit healthy stretch stands."""
+    _, truth = truth_of(LABELS, tol_events=2, grace_events=1)
+    row = 16
+    assert truth.place[row : row + 10].tolist() == [Place.HEALTHY_PART] + [Place.INCIDENT] * 9
+    told = pl.concat(
+        [
+            LABELS,
+            labels({"run_id": "i1", "scope": "interval", "label": "healthy", "onset_seq": 0, "end_seq": 2}),
+        ]
+    )
+    _, truth = truth_of(told, tol_events=2)
+    assert truth.place[row : row + 4].tolist() == [Place.HEALTHY_PART] * 3 + [Place.INCIDENT]
+
+
+def test_an_excluded_run_counts_nowhere():
+    """Excluded is neither healthy nor an incident, and not unlabelled."""
+    told = pl.concat([LABELS, labels({"run_id": "n1", "scope": "run", "label": "exclude"})])
+    _, truth = truth_of(told)
+    assert (truth.excluded, truth.unlabelled) == (1, 0)
+    assert "n1" not in truth.runs["run_id"].to_list()
+
+
+def test_onsets_by_time_equal_onsets_by_number():
+    """An interval given by times lies on the same rows as one given by event numbers."""
+    at = {"onset_at": "1970-01-01T00:00:30Z", "end_at": "1970-01-01T00:01:20Z"}
+    told = labels({"run_id": "i1", "scope": "interval", "label": "incident", **at})
+    assert truth_of(told)[1].incidents.select("lo", "end").row(0) == (19, 24)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"run_id": "zz", "scope": "run", "label": "healthy"}, "1 runs are not in the data: zz"),
+        (
+            {"run_id": "i2", "scope": "interval", "label": "incident", "onset_seq": 99},
+            "onset outside the run: i2 (onset_seq 99",
+        ),
+        (
+            {"run_id": "h1", "scope": "step", "label": "incident", "onset_seq": 2},
+            "healthy and incident at once: h1",
+        ),
+        (
+            {"run_id": "i1", "scope": "interval", "label": "healthy", "onset_seq": 2, "end_seq": 4},
+            "healthy and incident at once: i1",
+        ),
+        (
+            {"run_id": "i2", "scope": "interval", "label": "incident", "onset_at": "1999-01-01T00:00:00Z"},
+            "onset outside the run: i2 (onset_at",
+        ),
+    ],
+)
+def test_labels_that_can_not_hold_are_one_line(row, said):
+    """Unmatched runs, onsets outside and contradictions are errors that name the runs."""
+    with pytest.raises(InputError) as error:
+        truth_of(pl.concat([LABELS, labels(row)]))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_alerts_are_true_false_or_late_by_their_place():
+    """The default rule: one alarmed healthy run, one incident found after three events, one never."""
+    board = board_of(LABELS)
+    table = rates(board, ["certify"], incumbent=0, looking=Looking(within_events=3, longest_events=10)).row(
+        0, named=True
+    )
+    assert (table["alarmed_runs"], table["healthy_runs"], table["healthy_groups"]) == (1, 2, 2)
+    assert (table["fpr"], table["false_alerts"], table["healthy_events"]) == (0.5, 1, 19)
+    assert (table["detected"], table["incidents"], table["incidents_with_onset"]) == (1, 2, 1)
+    assert (table["detected_within"], table["median_delay_events"], table["median_delay_us"]) == (
+        1,
+        3,
+        30_000_000,
+    )
+    assert table["restricted_delay_events"] == 3.0
+    assert (table["alarms"], table["false_alarms"], table["unlabelled_alerts"]) == (2, 1, 1)
+    assert table["mean_alarm_step"] == (3 + 6) / 2
+    assert table["thin"]
+
+
+def test_a_miss_is_never_and_not_a_delay_of_zero():
+    """Where the only incident with an onset is missed, the median is null and the restricted mean is its cut."""
+    board = board_of(LABELS)
+    never = rates(board, ["certify"], incumbent=0, looking=Looking(longest_events=50), only=[3]).row(
+        0, named=True
+    )
+    assert (never["detected"], never["detection_within"], never["median_delay_events"]) == (1, 1.0, 4)
+    told = labels({"run_id": "i1", "scope": "interval", "label": "incident", "onset_seq": 0, "end_seq": 1})
+    board = board_of(told, grace_events=0)
+    never = rates(board, ["certify"], incumbent=0, looking=Looking(longest_events=50), only=[0]).row(
+        0, named=True
+    )
+    assert (never["detected"], never["median_delay_events"], never["restricted_delay_events"]) == (
+        0,
+        None,
+        50.0,
+    )
+    assert never["late_alerts"] == 1
+
+
+def test_a_state_that_is_on_at_the_onset_is_no_detection():
+    """An alert before the onset that still holds is counted as already on, and is false."""
+    told = labels({"run_id": "i1", "scope": "interval", "label": "incident", "onset_seq": 7, "end_seq": 9})
+    board = board_of(told)
+    judged = board.judged(0)
+    assert judged.already.tolist() == [True]
+    assert judged.detected.tolist() == [-1]
+    assert delays(board, judged).tolist() == [-1]
+    assert int(judged.false_alerts.sum()) == 1
+
+
+def test_unknown_evidence_gives_two_readings():
+    """A healthy run that may have looped is no alarm, and is one where uncertain counts as alert."""
+    events = lanes(EVENTS, lane("h3", "aaaaaa", "......"))
+    told = pl.concat(
+        [LABELS, labels({"run_id": "h3", "scope": "run", "label": "healthy", "task_group": "g4"})]
+    )
+    row = rates(board_of(told, events), ["certify"], incumbent=0).row(0, named=True)
+    assert (row["fpr"], row["fpr_if_uncertain"]) == (1 / 3, 2 / 3)
+
+
+def test_groups_are_averaged_not_runs():
+    """Two runs of one task, one of which alarms, weigh half a group."""
+    told = pl.concat(
+        [
+            LABELS.filter(pl.col("run_id") != "h1"),
+            labels({"run_id": "h1", "scope": "run", "label": "healthy", "task_group": "g2"}),
+        ]
+    )
+    row = rates(board_of(told), ["certify"], incumbent=0).row(0, named=True)
+    assert (row["healthy_groups"], row["fpr"]) == (1, 0.5)
+
+
+def test_mcnemar_counts_groups_on_which_two_rules_differ():
+    """same_call(2) alarms on the same healthy group as the incumbent here; laps((5,)) on none."""
+    table = rates(board_of(LABELS), ["certify"], incumbent=0)
+    rows = {row["rule"]: row for row in table.iter_rows(named=True)}
+    assert (rows["l"]["only_this_false"], rows["l"]["only_incumbent_false"]) == (0, 1)
+    assert rows["laps((4, 3, 2))"]["mcnemar_false"] == 1.0
+
+
+def test_equal_content_ties_only_runs_without_a_named_task():
+    """Copies of a long run are one group where nobody named their task; a name decides otherwise."""
+    events = lanes(*(lane(run, "abcdefghij") for run in "pqrs"), lane("t", "ab"), lane("u", "ab"))
+    told = labels(
+        {"run_id": "r", "scope": "run", "label": "healthy", "task_group": "x"},
+        {"run_id": "s", "scope": "run", "label": "healthy", "task_group": "y"},
+    )
+    groups = dict(groups_of(run_spans([events.lazy()]), told).rows())
+    assert groups == {"p": "p", "q": "p", "r": "r", "s": "s", "t": "t", "u": "u"}
