@@ -136,7 +136,6 @@ class Graph:
         """Return the events of one run of a node, numbered from ``order`` on."""
         if task.name in CONTROL:
             return []
-        found: list[RawEvent] = []
         outer = _names(saved.ns)
         lane: dict[str, Any] = {
             "run_id": saved.run_id,
@@ -147,10 +146,13 @@ class Graph:
         }
         if task.resumed:
             self.turns[saved.run_id] += 1
-        # Before the node's own action: a decision that carries no time is older than what it let through.
-        found += _waits(task, lane)
         told = self._told(task, lane)
-        found += [self._own(saved, task, lane, told=bool(told)), *told, *_handoffs(task, lane)]
+        found = [
+            self._own(saved, task, lane, told=bool(told)),
+            *_waits(task, lane),
+            *told,
+            *_handoffs(task, lane),
+        ]
         for event in found:
             if event.kind in {"tool", "handoff"} and event.external_input is None and event.tool:
                 self._serve(event)

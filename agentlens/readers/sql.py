@@ -13,9 +13,11 @@ import math
 import re
 import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +56,28 @@ def shipped() -> list[str]:
     return sorted(
         entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql")
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a shipped mapping says of itself in the comment above its query."""
+
+    name: str
+    title: str
+    proved_on: str
+
+
+def about(name: str) -> About:
+    """Return what the shipped mapping ``name`` reads, and what it was proved on.
+
+    >>> about("intercode").title
+    'InterCode result files: one object a file, keyed by run number'
+    """
+    lines = takewhile(lambda line: line.startswith("--"), mapping_text(name).splitlines())
+    comment = " ".join(line.removeprefix("--").strip() for line in lines)
+    proved = re.search(r"Proved on: (.*?)\.?$", comment)
+    title = re.split(r"\.(?: |$)", comment, maxsplit=1)[0]
+    return About(name=name, title=title, proved_on=proved[1] if proved else "")
 
 
 def mapping_text(sql: str | Path) -> str:

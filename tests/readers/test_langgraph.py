@@ -80,14 +80,14 @@ def test_a_history_is_told_oldest_first_with_its_questions_and_its_fork() -> Non
     found = events(lines(*reversed(HISTORY)))
     assert told(found, "tool", "wait", "resume", "fork", "message") == [
         ("message", "", None, None, None),
+        ("tool", "ask", None, None, False),
         ("wait", "ask", "ask", None, False),
         ("resume", "ask", "ask", None, None),
-        ("tool", "ask", None, None, False),
         ("tool", "act", None, "ValueError", False),
         ("fork", "", "c1", None, None),
         ("message", "", None, None, None),
-        ("wait", "ask", "ask", None, True),
         ("tool", "ask", None, None, True),
+        ("wait", "ask", "ask", None, True),
     ]
     assert [event.external_input for event in found if event.kind == "tool"] == [True, True, True]
     assert {event.run_id for event in found} == {"t"}

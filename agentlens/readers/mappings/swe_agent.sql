@@ -1,4 +1,5 @@
 -- SWE-agent trajectories (.traj): one object a file. A step's action is a shell line; its first word is the tool.
+-- Proved on: twelve public trajectories, and made-up files.
 WITH document AS (
   SELECT trajectory FROM read_json(
     getvariable('source'),

@@ -4,6 +4,7 @@
 -- An activity is one call; of its attempts the history keeps the number of the last and why the one before failed,
 -- with the policy. Child workflows and Nexus operations are handoffs, signals and updates come from outside, timers
 -- are waits. That a workflow completed is a claim.
+-- Proved on: made-up rows of the documented columns; no public export is known.
 WITH document AS (
   SELECT json FROM read_json_objects(getvariable('source'), maximum_object_size = 1073741824)
 ),

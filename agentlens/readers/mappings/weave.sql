@@ -2,6 +2,7 @@
 --
 -- Weave has no kinds of its own unless an op declares one. Where none does, a call that holds no other call is an
 -- action: of a model where it used tokens, else of a tool. Inputs that are references are compared as references.
+-- Proved on: made-up rows of the documented columns; no public export is known.
 WITH RECURSIVE document AS (
   SELECT * FROM read_json(
     getvariable('source'), maximum_object_size = 1073741824,
@@ -18,7 +19,7 @@ named AS (
     lower(coalesce(attributes -> 'weave' ->> 'kind', attributes ->> 'kind', '')) AS declared,
     CASE WHEN json_type(summary -> 'usage') = 'OBJECT' THEN json_keys(summary -> 'usage')[1] END AS model
   FROM document
-  WHERE id IS NOT NULL AND deleted_at IS NULL
+  WHERE id IS NOT NULL AND op_name IS NOT NULL AND deleted_at IS NULL
 ),
 calls AS (
   SELECT *,
