@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentlens.explaining import explain
     from agentlens.lake import Lake
     from agentlens.report import charts as chart
+    from agentlens.reporting import write_report
 
 __all__ = [
     "AgentlensError",
@@ -41,6 +42,7 @@ __all__ = [
     "make_normaliser",
     "resets",
     "sql",
+    "write_report",
 ]
 
 _WHERE = {
@@ -54,6 +56,7 @@ _WHERE = {
     **dict.fromkeys(("handoffs", "resets"), "agentlens.boundaries"),
     "calibrate": "agentlens.calibrating",
     "explain": "agentlens.explaining",
+    "write_report": "agentlens.reporting",
 }
 _MODULES = {"chart": "agentlens.report.charts", "datasets": "agentlens.datasets"}
 

@@ -187,6 +187,59 @@ def _resets(parser: argparse.ArgumentParser) -> None:
     _selection(parser)
 
 
+def _rules(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rule",
+        metavar="FILE|NAME",
+        help="rule file, or a named rule: laps, openhands, gemini_cli, same_call",
+    )
+    parser.add_argument("--policies", metavar="FILE", help="declared retry policies and waiting tools (TOML)")
+    parser.add_argument(
+        "--actions",
+        default="tool,handoff",
+        metavar="KINDS",
+        help="kinds that take part in cycles (default tool,handoff)",
+    )
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
+    parser.add_argument("--labels", metavar="FILE", help="labels (CSV, NDJSON or Parquet); without them: triage")
+    parser.add_argument("--profile", metavar="FILE", help="profile.toml of agentlens calibrate")
+    parser.add_argument(
+        "--any-version", action="store_true", help="use a profile although its versions do not match the data"
+    )
+    _rules(parser)
+    parser.add_argument("--state-keys", metavar="FILE", help="required state keys per workflow (TOML)")
+    parser.add_argument(
+        "--as-of", metavar="TIME", help="judge handoffs at this time (default: the newest time in the data)"
+    )
+    parser.add_argument(
+        "--base-rate",
+        type=float,
+        default=0.01,
+        metavar="P",
+        help="share of all runs that are incidents (default 0.01)",
+    )
+    parser.add_argument(
+        "--link",
+        metavar="URL",
+        help="address in your trace viewer, with {trace_id} or {run_id} in it, put on each case",
+    )
+    parser.add_argument(
+        "--reveal", action="store_true", help="put raw content of the cases into the page, and say so there"
+    )
+    parser.add_argument("--root", metavar="DIR", help="folder that the sources' names are relative to")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        default="report.html",
+        help="the page; its tables go into <name>_tables beside it (default report.html)",
+    )
+    _reading(parser)
+    _selection(parser)
+
+
 def _explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lake", metavar="LAKE")
     parser.add_argument("run", metavar="RUN")
@@ -337,6 +390,7 @@ VERBS = {
     "resets": ("which branched runs may resume", _resets),
     "calibrate": ("choose a loop rule on labelled runs, with a certificate or a refusal", _calibrate),
     "label": ("add to and look at the labels of a lake", _label),
+    "report": ("one page: episodes, cases, handoffs, resets; with labels what is wrong and why", _report),
     "explain": ("what was dropped, masked and kept for one event", _explain),
     "health": ("where signatures or fingerprints can not be trusted", _health),
     "formats": ("the formats that can be read", _formats),

@@ -14,12 +14,14 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from agentlens.errors import SettingsError
 from agentlens.report.vega import vega_library
 
 if TYPE_CHECKING:
     import altair as alt
 
 PAGE_ROWS = 25  # table rows shown at once
+PAGE_CASES = 5  # cases shown at once
 _MARKED = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
@@ -30,7 +32,28 @@ class Badge:
     word: str
 
 
-Cell = str | Badge
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """A number as it is read, with the number that a table is sorted by; None sorts last."""
+
+    text: str
+    value: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Words that lead out of the page, when somebody follows them. Only http and https are let through."""
+
+    text: str
+    url: str
+
+    def __post_init__(self) -> None:
+        """Refuse an address that could be a script."""
+        if not self.url.lower().startswith(("https://", "http://")):
+            raise SettingsError.value("link", self.url, "an address that begins with https:// or http://")
+
+
+Cell = str | Badge | Amount | Link
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,25 +89,69 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """One action. ``marks``: ``inside`` its episode, in the ``window`` of the alert, ``onset``, ``alert``."""
+
+    seq: int
+    letter: str
+    lap: str
+    evidence: str
+    receipt: str
+    verdict: str
+    marks: tuple[str, ...]
+    said: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One episode with its strip of actions, facts by name, and pieces of raw content where they were asked for."""
+
+    anchor: str
+    title: str
+    tags: tuple[Cell, ...] = ()
+    text: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    facts: tuple[tuple[str, Cell], ...] = ()
+    table: Table | None = None
+    revealed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """One part of a page: a heading, paragraphs, then a picture and a table where there are any."""
+    """One part of a page: a heading, paragraphs, then a picture, a table and cases where there are any."""
 
     anchor: str
     title: str
     text: tuple[str, ...] = ()
     picture: Picture | None = None
     table: Table | None = None
+    cases: tuple[Case, ...] = ()
     parts: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tab:
+    """Sections that are shown together; without scripts and on paper all tabs are shown."""
+
+    anchor: str
+    title: str
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
-    """A whole page. ``stamp``: what it was made from; no clock, no machine, so that equal inputs give equal bytes."""
+    """A whole page: sections, or tabs of sections.
+
+    ``stamp``: what it was made from; no clock, no machine, so that equal inputs give equal bytes. ``warning``: what
+    has to be seen before anything else.
+    """
 
     title: str
     lead: str
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
+    tabs: tuple[Tab, ...] = ()
     stamp: tuple[tuple[str, str], ...] = field(default=())
+    warning: str = ""
 
 
 def render(page: Page) -> str:
@@ -102,7 +169,8 @@ def render(page: Page) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(_text("page.html.j2"))
-    pictures = list(_pictures(page.sections))
+    whole = (*page.sections, *(section for tab in page.tabs for section in tab.sections))
+    pictures = list(_pictures(whole))
     library = _inert(vega_library()) if pictures else ""
     script = _text("page.js")
     return template.render(
@@ -114,8 +182,9 @@ def render(page: Page) -> str:
         specs=[embedded(picture.spec) for picture in pictures],
         numbers={id(picture): number for number, picture in enumerate(pictures)},
         pid=id,
-        badge=lambda cell: isinstance(cell, Badge),
+        kind=lambda cell: type(cell).__name__,
         page_rows=PAGE_ROWS,
+        page_cases=PAGE_CASES,
     )
 
 

@@ -11,30 +11,99 @@
     window.vegaEmbed(place, spec, { ast: true, actions: false, renderer: "svg", config, tooltip: { theme: "dark" } })
       .catch((error) => { place.textContent = "This chart could not be drawn: " + error.message; });
   }
-  for (const box of document.querySelectorAll(".table")) {
-    const size = Number(box.dataset.rows), rows = [...box.querySelectorAll("tbody tr")];
-    if (rows.length <= size) continue;
-    let from = 0, found = rows;
+  const tool = (name, text) => {
+    const button = document.createElement("button");
+    button.type = "button"; button.textContent = text; button.className = name; return button;
+  };
+  // a list in pages, with a field that keeps only what holds its text
+  const paged = (box, items, size, said, before) => {
+    let from = 0, found = items;
     const tools = document.createElement("div"), field = document.createElement("input");
-    const said = document.createElement("span"), back = document.createElement("button");
-    const on = document.createElement("button"), label = document.createElement("label");
-    tools.className = "tools"; field.type = "search"; back.type = on.type = "button";
-    back.textContent = "Earlier rows"; on.textContent = "Further rows"; said.setAttribute("aria-live", "polite");
-    label.append("Only rows with ", field);
-    tools.append(label, back, on, said);
-    box.prepend(tools);
+    const count = document.createElement("span"), label = document.createElement("label");
+    const back = tool("back", `Earlier ${said}`), on = tool("on", `Further ${said}`);
+    tools.className = "tools"; field.type = "search"; count.setAttribute("aria-live", "polite");
+    label.append(`Only ${said} with `, field);
+    tools.append(label, back, on, count);
+    before.before(tools);
+    const text = new Map(items.map((item) => [item, item.textContent.toLowerCase()]));
     const show = () => {
       const here = new Set(found.slice(from, from + size));
-      for (const row of rows) row.classList.toggle("away", !here.has(row));
+      for (const item of items) item.classList.toggle("away", !here.has(item));
       back.disabled = from === 0; on.disabled = from + size >= found.length;
-      said.textContent = found.length ? `rows ${from + 1} to ${Math.min(from + size, found.length)} of ${found.length}` : "no row";
+      count.textContent = found.length
+        ? `${said} ${from + 1} to ${Math.min(from + size, found.length)} of ${found.length}` : `no ${said.slice(0, -1)}`;
     };
-    field.addEventListener("input", () => {
+    const look = () => {
       const wanted = field.value.toLowerCase(); from = 0;
-      found = rows.filter((row) => row.textContent.toLowerCase().includes(wanted)); show();
-    });
+      found = items.filter((item) => text.get(item).includes(wanted)); show();
+    };
+    field.addEventListener("input", look);
     back.addEventListener("click", () => { from = Math.max(0, from - size); show(); });
     on.addEventListener("click", () => { from += size; show(); });
     show();
+    return { order(sorted) { items = sorted; look(); },
+      reveal(item) { field.value = ""; look(); from = Math.floor(items.indexOf(item) / size) * size; show(); } };
+  };
+  for (const box of document.querySelectorAll(".table")) {
+    const size = Number(box.dataset.rows), rows = [...box.querySelectorAll("tbody tr")];
+    const pages = rows.length > size ? paged(box, rows, size, "rows", box.querySelector("table")) : null;
+    if (rows.length < 2) continue;
+    const value = (row, at) => row.cells[at].dataset.value;
+    box.querySelectorAll("thead th").forEach((head, at) => {
+      if (!rows.some((row) => value(row, at) !== undefined)) return;
+      const button = tool("sort", head.textContent);
+      head.textContent = ""; head.append(button);
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") !== "descending";
+        for (const other of box.querySelectorAll("thead th")) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const sorted = [...rows].sort((one, other) => {
+          const a = value(one, at), b = value(other, at);
+          if (a === "" || b === "") return (a === "") - (b === "");
+          return down ? b - a : a - b;
+        });
+        box.querySelector("tbody").append(...sorted);
+        if (pages) pages.order(sorted);
+      });
+    });
+  }
+  const listed = new Map();
+  for (const box of document.querySelectorAll(".cases")) {
+    const cases = [...box.querySelectorAll(".case")], size = Number(box.dataset.size);
+    if (cases.length <= size) continue;
+    const pages = paged(box, cases, size, "cases", box);
+    for (const one of cases) listed.set(one, pages);
+  }
+  const tabs = [...document.querySelectorAll(".tab")];
+  const names = tabs.map((tab) => document.getElementById(`${tab.id}-tab`));
+  const open = (at) => {
+    tabs.forEach((tab, n) => tab.classList.toggle("shut", n !== at));
+    names.forEach((name, n) => { name.setAttribute("aria-selected", String(n === at)); name.tabIndex = n === at ? 0 : -1; });
+  };
+  const follow = () => {
+    const wanted = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!wanted) return;
+    const at = tabs.findIndex((tab) => tab.contains(wanted));
+    if (at >= 0) open(at);
+    const one = wanted.closest(".case");
+    if (listed.has(one)) listed.get(one).reveal(one);
+    if (at >= 0 && wanted !== tabs[at]) wanted.scrollIntoView();
+  };
+  if (tabs.length) {
+    document.querySelector(".tabs").setAttribute("role", "tablist");
+    names.forEach((name, n) => {
+      name.parentElement.setAttribute("role", "presentation");
+      name.setAttribute("role", "tab"); name.setAttribute("aria-controls", tabs[n].id); tabs[n].setAttribute("role", "tabpanel");
+      name.addEventListener("click", () => open(n));
+      name.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!step) return;
+        const next = (n + step + tabs.length) % tabs.length;
+        open(next); names[next].focus(); event.preventDefault();
+      });
+    });
+    open(0);
+    window.addEventListener("hashchange", follow);
+    follow();
   }
 })();

@@ -38,7 +38,14 @@ class Strip:
 
 
 def strip(
-    events: Frame, verdicts: Frame, episodes: Frame | None, *, run_id: str, agent: str | None, max_events: int
+    events: Frame,
+    verdicts: Frame,
+    episodes: Frame | None,
+    *,
+    run_id: str,
+    agent: str | None,
+    max_events: int,
+    around: int | None = None,
 ) -> Strip:
     """Cut one lane out of the tables.
 
@@ -50,6 +57,8 @@ def strip(
         The lane; with no agent the one with most stuck events, then most uncertain ones, then the first by name.
     max_events
         How many actions to show at most; a longer lane is shown from shortly before its first onset.
+    around
+        A seq to show a longer lane from shortly before instead.
 
     Raises
     ------
@@ -65,7 +74,7 @@ def strip(
         )
     rows = _steps(_lazy(events).filter((pl.col("run_id") == run_id) & (pl.col("agent") == lane)), judged)
     found = _episodes(episodes, run_id, lane)
-    start = _window_start(rows, found, max_events)
+    start = _window_start(rows, found, max_events, around)
     shown = rows.slice(start, max_events)
     low, high = shown["seq"].min(), shown["seq"].max()
     touching = found.filter((pl.col("onset_seq") <= high) & (pl.col("end_seq") >= low))
@@ -133,8 +142,8 @@ def _episodes(episodes: Frame | None, run_id: str, agent: str) -> pl.DataFrame:
     return _lazy(episodes).filter(mine).sort("onset_seq").collect()
 
 
-def _window_start(rows: pl.DataFrame, episodes: pl.DataFrame, max_events: int) -> int:
-    if rows.height <= max_events or episodes.is_empty():
+def _window_start(rows: pl.DataFrame, episodes: pl.DataFrame, max_events: int, around: int | None) -> int:
+    if rows.height <= max_events or (episodes.is_empty() and around is None):
         return 0
-    onset = int((rows["seq"] < episodes["onset_seq"][0]).sum())
+    onset = int((rows["seq"] < (episodes["onset_seq"][0] if around is None else around)).sum())
     return max(0, min(onset - BEFORE, rows.height - max_events))

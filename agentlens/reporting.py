@@ -1,0 +1,280 @@
+"""The report: one self-contained page, and every table of it as Parquet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from agentlens.data import Data, Opened, action_kinds, open_data
+from agentlens.errors import InputError
+from agentlens.model.select import Selection
+from agentlens.results import write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from agentlens.detect.handoff_limits import HandoffLimits
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rules import Rule
+    from agentlens.detect.state_keys import StateKeys
+    from agentlens.normalise.rows import Normaliser
+    from agentlens.report.material import Material
+
+BASE_RATE: Final = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A report made ready: its ``html``, and every table of it by name."""
+
+    html: str
+    tables: dict[str, pl.DataFrame]
+    metadata: dict[str, str]
+
+    def write(self, out: str | Path) -> list[Path]:
+        """Write the page to ``out`` and the tables into the folder ``<name>_tables`` beside it.
+
+        Raises
+        ------
+        InputError
+            When that cannot be written.
+        """
+        page = Path(out)
+        folder = page.with_name(f"{page.stem}_tables")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            page.write_text(self.html, encoding="utf-8", newline="\n")
+            paths = [page]
+            for name, frame in sorted(self.tables.items()):
+                write_table(frame, path := folder / f"{name}.parquet", self.metadata)
+                paths.append(path)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise InputError.at(
+                str(out), f"can not be written ({why})", accepted="a path of a file"
+            ) from error
+        return paths
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<li>{name}: {frame.height:,} rows</li>" for name, frame in sorted(self.tables.items())
+        )
+        return f"<p>A report; <code>.write(path)</code> it, or look at its <code>.tables</code>:</p><ul>{rows}</ul>"
+
+
+def make_report(
+    data: Data,
+    *,
+    labels: str | Path | pl.DataFrame | None = None,
+    rule: Rule | RuleBook | str | Path | None = None,
+    profile: str | Path | None = None,
+    policies: Policies | str | Path | None = None,
+    actions: str | Sequence[str] = ("tool", "handoff"),
+    state_keys: StateKeys | str | Path | None = None,
+    as_of: str | datetime | None = None,
+    base_rate: float = BASE_RATE,
+    link: str | None = None,
+    reveal: bool = False,
+    root: str | Path | None = None,
+    any_version: bool = False,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+    normaliser: Normaliser | None = None,
+    format: str | None = None,  # noqa: A002 - the word users type
+    sql: str | Path | None = None,
+) -> Report:
+    """Make the report: triage without labels, with labels what is wrong about the alerts and what would mend it.
+
+    Parameters
+    ----------
+    data
+        A lake, a trace export, or a frame of events.
+    labels
+        A label file or a frame of labels (`agentlens.model.label.LABELS`).
+    rule, profile
+        The rule in force: a rule, a name or a file; or the profile that ``agentlens calibrate`` wrote, whose status and
+        bounds are then shown.
+    base_rate
+        Share of all runs that are incidents, for what an alert is worth.
+    link
+        Template of an address in the user's own trace viewer, with ``{trace_id}`` or ``{run_id}``.
+    reveal
+        Put raw content of the cases into the page, read through the source pointers of a lake; the page says so.
+    root
+        Folder that the names of sources are relative to.
+
+    Returns
+    -------
+    Report
+        Write it with ``.write("report.html")``. Equal inputs give equal bytes.
+
+    Raises
+    ------
+    AgentlensError
+        For data, labels or settings that can not be used.
+    """
+    from agentlens.report.cases import check_link
+    from agentlens.report.pages import report_page
+
+    check_link(link)
+    if not 0 < base_rate < 1:
+        from agentlens.errors import SettingsError
+
+        raise SettingsError.value("base_rate", base_rate, "a share above 0 and below 1")
+    selection = Selection.parse(since, until, workflow, agent)
+    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    told = _profile(profile, opened, any_version=any_version)
+    chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
+    read = {"normaliser": normaliser, "format": format, "sql": sql}
+    kinds = action_kinds(actions)
+    made = _material(opened, profile or rule, policies, kinds, link=link, profile=profile)
+    made = _with_boundaries(made, data, chosen | read, state_keys=state_keys, as_of=as_of, profile=profile)
+    known = _labels(labels)
+    if reveal:
+        made = _revealed(made, opened, root, sql)
+    page = report_page(made, labels=known, profile=told, base_rate=base_rate)
+    return Report(html=page.html, tables=page.tables, metadata=dict(made.stamp))
+
+
+def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:
+    """Make a report and write it: the page to ``out``, its tables into ``<name>_tables`` beside it.
+
+    Takes the settings of `make_report` and returns the paths written.
+    """
+    return make_report(data, **settings).write(out)
+
+
+def _profile(path: str | Path | None, opened: Opened, *, any_version: bool) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    from agentlens.calibrate.profile import check_profile, load_profile
+
+    check_profile(path, opened.versions(), any_version=any_version)
+    return load_profile(path)
+
+
+def _labels(labels: str | Path | pl.DataFrame | None) -> pl.DataFrame | None:
+    from agentlens.calibrate.labels import conform_labels, read_labels
+
+    if labels is None:
+        return None
+    return conform_labels(labels) if isinstance(labels, pl.DataFrame) else read_labels(labels)
+
+
+def _material(
+    opened: Opened,
+    rule: Rule | RuleBook | str | Path | None,
+    policies: Policies | str | Path | None,
+    actions: tuple[str, ...],
+    *,
+    link: str | None,
+    profile: str | Path | None,
+) -> Material:
+    from agentlens.api import loop_parts, rule_book
+    from agentlens.detect.policies import Policies as PoliciesClass
+    from agentlens.normalise.health import health
+    from agentlens.report.material import Material as MaterialClass
+    from agentlens.results import Loops
+
+    book = rule_book(rule)
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    result = Loops.concat(loop_parts(opened, book, loaded, actions))
+    events = opened.events().drop("args_text", "result_text", "extra", strict=False).collect()
+    stamp = {name.replace("_", " "): value for name, value in result.metadata.items() if value}
+    stamp["rule thresholds"] = "; ".join(str(list(one.thresholds)) for one in book.rules)
+    stamp["data"] = _manifest_digest(opened) or _events_digest(events)
+    if profile is not None:
+        stamp["profile"] = _file_digest(Path(profile))
+    return MaterialClass(
+        events=events.lazy(),
+        verdicts=result.verdicts,
+        episodes=result.episodes,
+        runs=result.runs,
+        boundaries={},
+        health=health(events.lazy()).collect(),
+        book=book,
+        actions=actions,
+        link=link,
+        stamp=stamp,
+    )
+
+
+def _with_boundaries(
+    made: Material,
+    data: Data,
+    settings: Mapping[str, Any],
+    *,
+    state_keys: StateKeys | str | Path | None,
+    as_of: str | datetime | None,
+    profile: str | Path | None,
+) -> Material:
+    from dataclasses import replace
+
+    from agentlens.boundaries import handoffs, resets
+
+    given = handoffs(data, limits=_limits(profile), as_of=as_of, **settings)
+    branched = resets(data, state_keys=state_keys, **settings)
+    return replace(made, boundaries={**given.tables(), **branched.tables()})
+
+
+def _limits(profile: str | Path | None) -> HandoffLimits | None:
+    from agentlens.detect.handoff_limits import HandoffLimits
+
+    return None if profile is None else HandoffLimits.load(Path(profile))
+
+
+def _revealed(made: Material, opened: Opened, root: str | Path | None, sql: str | Path | None) -> Material:
+    from dataclasses import replace
+
+    from agentlens.report.cases import CASES
+    from agentlens.report.material import costed
+    from agentlens.revealing import raw_content
+
+    if opened.lake is None:
+        raise InputError.at("--reveal", "only events of a lake name their source", accepted="a lake")
+    shown = costed(made).head(CASES).select("run_id", "agent", "onset_seq", "alert_seq")
+    inside = made.events.filter(pl.col("kind").is_in(made.actions)).join(shown.lazy(), on=["run_id", "agent"])
+    wanted = inside.filter(pl.col("seq").is_between("onset_seq", "alert_seq"))
+    rows = (
+        wanted.select("run_id", "agent", "seq", "kind", "source")
+        .unique()
+        .sort("run_id", "agent", "seq")
+        .collect()
+    )
+    return replace(made, revealed=raw_content(opened.lake, rows, Path(root) if root else None, sql))
+
+
+def _manifest_digest(opened: Opened) -> str:
+    """Digest over names and digests of the lake's sources: what was read, whatever order it came in."""
+    if opened.lake is None:
+        return ""
+    from hashlib import blake2b
+
+    rows = (
+        opened.lake.sources()
+        .select("source", "digest", "reader", "reader_version")
+        .sort("source", "digest")
+        .rows()
+    )
+    return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
+
+
+def _events_digest(events: pl.DataFrame) -> str:
+    from hashlib import blake2b
+
+    columns = ["run_id", "agent", "seq", "action_signature", "progress_fingerprint"]
+    kept = events.select(name for name in columns if name in events.columns).sort(pl.all())
+    return blake2b(kept.write_csv().encode(), digest_size=16).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    from hashlib import blake2b
+
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
