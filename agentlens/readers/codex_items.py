@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.errors import InputError
@@ -118,17 +119,24 @@ def script_of(command: Any) -> str | None:
     ('ls -1', "ls 'a b'")
     """
     if isinstance(command, str):
-        try:
-            words = shlex.split(command)
-        except ValueError:
-            return command
-        line = command
-    elif isinstance(command, list) and command and all(isinstance(word, str) for word in command):
-        words, line = command, shlex.join(command)
-    else:
-        return None
+        return _script_of_line(command)
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        return _script(command) or shlex.join(command)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _script_of_line(line: str) -> str:
+    """The same, for a line; splitting is slow, and a command is told when it starts and when it ends."""
+    try:
+        return _script(shlex.split(line)) or line
+    except ValueError:
+        return line
+
+
+def _script(words: list[str]) -> str | None:
     shell = words[0].rsplit("/", 1)[-1] if words else ""
-    return words[2] if len(words) == 3 and shell in _SHELLS and words[1] in {"-c", "-lc"} else line
+    return words[2] if len(words) == 3 and shell in _SHELLS and words[1] in {"-c", "-lc"} else None
 
 
 def child_states(spot: Spot, states: Any, roles: dict[str, str], asked: dict[str, str]) -> Iterator[RawEvent]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+import string
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _DIGITS = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
 _TWENTY = b"0" * 20  # 2**64 has twenty digits: what is shorter fits the fast decoder exactly
-_BIG = re.compile(rb'(?<![0-9.\w"])[0-9]{20,}(?![0-9.eE])')
+_RUN = re.compile(rb"0+")
+# before and behind digits that are no number of their own
+_INSIDE: Final = frozenset(b'._"' + string.ascii_letters.encode())
+_GOES_ON: Final = frozenset(b".eE")
 
 MAX_DEPTH_REASON = "nested too deeply"
 
@@ -58,7 +62,16 @@ def attempt(data: bytes | str) -> Any:
 
 def has_big_integer(data: bytes) -> bool:
     """Say whether the text holds an integer that the fast decoder would turn into a float."""
-    return _TWENTY in data.translate(_DIGITS) and _BIG.search(data) is not None
+    digits = data.translate(_DIGITS)
+    at = digits.find(_TWENTY)
+    while at >= 0:
+        run = _RUN.match(digits, at)
+        end = run.end() if run else len(data)
+        alone = not at or data[at - 1] not in _INSIDE
+        if alone and (end == len(data) or data[end] not in _GOES_ON):
+            return True
+        at = digits.find(_TWENTY, end)
+    return False
 
 
 def _slowly(data: bytes, report: Report, position: int, unit: str) -> Any:

@@ -64,7 +64,11 @@ def claim(head: Head) -> int:
         return 0
     if isinstance(first.get("messages"), list) and isinstance(info, dict) and "exit_status" in info:
         return 88
-    return 80 if isinstance(info, dict) and _NAMED.search(head.data) else 0
+    if isinstance(info, dict) and _NAMED.search(head.data):
+        return 80
+    # what stands beside the messages may lie beyond the head
+    spoken = isinstance(first.get("messages"), list) and b"<returncode>" in head.data
+    return 70 if spoken and any(sign in head.data for sign in _TEXT_SIGNS) else 0
 
 
 def _is_list(messages: list[Any]) -> bool:

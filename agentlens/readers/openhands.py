@@ -53,6 +53,10 @@ _STATES: Final = {
     "error": "log",
     "finished": "log",
 }
+_BEGUN = re.compile(
+    rb'\s*\[?\s*\{\s*"id"\s*:\s*"[0-9a-f-]{32,36}"\s*,\s*"timestamp"\s*:\s*"[^"]{10,40}"\s*,\s*'
+    rb'"source"\s*:\s*"(?:agent|user|environment|hook)"'
+)
 _NUMBER = re.compile(r"event-(\d{1,9})-")
 _BEFORE: Final = 64
 """How many older event files may be looked through for the call that an error names."""
@@ -60,15 +64,18 @@ _BEFORE: Final = 64
 
 def claim(head: Head) -> int:
     """Claim events by their kind, and the state that stands beside them."""
-    if head.magic or not head.values:
+    if head.magic:
         return 0
-    first = head.values[0]
+    first = head.values[0] if head.values else None
     items = first if isinstance(first, list) else first.get("events") if isinstance(first, dict) else None
-    found = items if isinstance(items, list) and items else head.values
+    found = items if isinstance(items, list) and items else list(head.values)
     events = [item for item in found[:8] if _is_event(item)]
     if events and len(events) * 2 >= len(found[:8]):
         return 93
-    return 90 if _is_state(first) else 0
+    if _is_state(first):
+        return 90
+    # the kind is written last: a long first event hides it
+    return 80 if not head.whole and _BEGUN.match(head.data) else 0
 
 
 def _is_event(item: Any) -> bool:

@@ -33,23 +33,27 @@ _OWN: Final = frozenset(
 """Commands that the agent's interface defines; a line that begins with any other word went to the shell."""
 _STEP: Final = frozenset({"action", "observation"})
 _FAILURES: Final = (
-    (re.compile(r"EXECUTION TIMED OUT|was cancelled because it took more than|COMMAND TIMED OUT"), "timeout"),
-    (re.compile(r"Your bash command contained syntax errors and was NOT executed"), "syntax_error"),
-    (re.compile(r"Operation '.{1,200}' is not supported by this environment"), "not_supported"),
-    (re.compile(r"Interactive operation '.{1,200}' is not supported"), "not_supported"),
-    (re.compile(r"Your proposed edit has introduced new syntax error"), "edit_rejected"),
-    (
-        re.compile(r"COMMAND FAILED TO EXECUTE|(?:/bin/)?(?:ba)?sh: .{1,200}: command not found"),
-        "command_failed",
-    ),
+    ("EXECUTION TIMED OUT", "timeout"),
+    ("was cancelled because it took more than", "timeout"),
+    ("COMMAND TIMED OUT", "timeout"),
+    ("Your bash command contained syntax errors and was NOT executed", "syntax_error"),
+    ("' is not supported by this environment", "not_supported"),
+    ("Your proposed edit has introduced new syntax error", "edit_rejected"),
+    ("COMMAND FAILED TO EXECUTE", "command_failed"),
+    (": command not found", "command_failed"),
 )
+_BEGUN = re.compile(rb'"trajectory"\s*:\s*\[\s*\{\s*"(?:action|observation|response|thought|query)"\s*:')
 _LOOKED_AT: Final = 600
 _SUBMITTED: Final = "submitted"
 
 
 def claim(head: Head) -> int:
     """Claim a document whose trajectory is a list of actions with observations."""
-    first = head.values[0] if head.values and not head.magic else None
+    if head.magic:
+        return 0
+    if not head.whole and _BEGUN.search(head.data):
+        return 85
+    first = head.values[0] if head.values else None
     if not isinstance(first, dict):
         return 0
     attempts = first.get("attempts")
@@ -154,7 +158,7 @@ def _error(seen: Any) -> str | None:
     if not isinstance(seen, str):
         return None
     head = seen[:_LOOKED_AT]
-    return next((name for pattern, name in _FAILURES if pattern.search(head)), None) or error_of(seen)
+    return next((name for words, name in _FAILURES if words in head), None) or error_of(seen)
 
 
 def _task(about: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from agentlens.readers import (
     openclaw,
     openhands,
     openhands_v0,
+    registry,
     swe_agent,
     swe_bench,
     transcript,
@@ -321,3 +322,21 @@ def test_a_forced_format_on_anything_is_a_report(found: Format, data: bytes, tmp
     events, report = read(found, data, tmp_path)
     assert all(event.kind == "log" for event in events)
     assert report.faults or report.unknown or data in {b"{}", b"[[]]", b"\n\n", b"", b"\xef\xbb\xbf"}
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("mini-swe-agent", {"messages": [of_mini.ASK, of_mini.fenced("ls"), of_mini.seen(0, "x" * 70_000), of_mini.fenced(of_mini.SUBMIT)]}),
+        ("swe-agent", {"trajectory": [of_swe.step("cat x", "y" * 90_000)], "history": [], "info": {}}),
+        ("openhands", {"id": "7" * 32, "timestamp": "2026-10-05T08:00:00", "source": "agent", "tools": ["t" * 90_000], "kind": "SystemPromptEvent"}),
+        ("openhands", [{"id": "7" * 32, "timestamp": "2026-10-05T08:00:00", "source": "agent", "tools": ["t" * 90_000], "kind": "SystemPromptEvent"}]),
+        ("codex", of_codex.row("session_meta", 0, id="a", base_instructions={"text": "i" * 90_000}, cwd="/")),
+    ],
+)  # fmt: skip
+def test_a_long_first_record_does_not_hide_the_format(name: str, document: Any, tmp_path: Path) -> None:
+    """What tells the format may lie beyond the first 64 KiB, or behind them in the record itself."""
+    text = json.dumps(document).replace("Fix it", "Fix it. " + of_mini.SUBMIT)
+    path = tmp_path / "export"
+    path.write_text(text)
+    assert registry.sniff(Source.of(path).head()).name == name
