@@ -201,11 +201,13 @@ def _parquet_rows(source: Source, report: Report) -> Iterator[tuple[int, dict[st
                 report.quarantine(0, f"the data grows more than {RATIO_LIMIT} times when decompressed", "row")
                 return
             for batch in file.iter_batches(_BATCH):
-                frame = pl.DataFrame(pl.from_arrow(batch))
+                batch.validate(full=True)  # a damaged page may hold text that is none
+                frame = pl.DataFrame(pl.from_arrow(batch.replace_schema_metadata(None)))
                 for row in frame.iter_rows(named=True):
                     number += 1
                     yield number, {name: value for name, value in row.items() if value is not None}
     except (OSError, ValueError, pa.ArrowException, pl.exceptions.PolarsError) as error:
-        report.quarantine(number + 1, f"not readable as Parquet: {str(error).splitlines()[0]}", "row")
+        reason = str(error).partition("\n")[0]
+        report.quarantine(number + 1, f"not readable as Parquet: {reason}", "row")
     except pl.exceptions.PanicException as error:
         report.quarantine(number + 1, f"a column of a type that is not known here: {error}", "row")

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agentlens.readers.base import Report
@@ -90,3 +92,13 @@ def test_what_is_no_record_is_reported_and_nothing_else(tmp_path: Path) -> None:
     found, report = read(b'[{"id": 1}, null, 3, "x", {"id": 2}]', tmp_path)
     assert found == [{"id": 1}, {"id": 2}]
     assert [fault.position for fault in report.faults] == [3, 4]
+
+
+def test_parquet_text_that_is_no_text_is_a_report(tmp_path: Path) -> None:
+    """A damaged page would otherwise end in a panic of another library."""
+    offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0")
+    broken = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"a\xff\xfe"))
+    pq.write_table(pa.table({"id": broken, "note": ["x", "y"]}), tmp_path / "f")
+    found, report = read((tmp_path / "f").read_bytes(), tmp_path)
+    assert not found
+    assert "UTF8" in report.faults[0].reason
