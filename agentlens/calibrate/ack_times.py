@@ -76,8 +76,9 @@ def ack_times(
             until=pl.min_horizontal("as_of", pl.col("observed_until").cast(TIME))
         )
     attempts = rows.select("operation_id", "delegated_at").drop_nulls().unique()
+    same = pl.col("operation_id") == pl.col("operation_id").shift(-1)
     later = attempts.sort("operation_id", "delegated_at").with_columns(
-        again_at=pl.col("delegated_at").shift(-1).over("operation_id")
+        again_at=pl.when(same).then(pl.col("delegated_at").shift(-1))
     )
     rows = rows.join(later, on=["operation_id", "delegated_at"], how="left")
     moments = {ACKNOWLEDGED: "accepted_at", "closed": "closed_at", "superseded": "again_at"}

@@ -24,6 +24,7 @@ from agentlens.calibrate.quantile import (
     upper_limit,
 )
 from agentlens.calibrate.survival import Incidence, Waits, incidence, silent_band
+from agentlens.calibrate.thin_class import lognormal_limits
 from agentlens.detect.handoff_limits import HandoffLimits, to_us
 from agentlens.errors import SettingsError
 
@@ -84,8 +85,11 @@ ACK_CURVE = pl.Schema(
         "lost_given_silent": pl.Float64(),
     }
 )
-"""One row a class and latency seen (the last of each thousandth, where there are more). ``silent``: Kaplan-Meier with its log-log band; ``remaining``: S0 with a one-sided
-limit (null where ends compete); ``lost_given_silent``: null where the lost share is not known."""
+"""One row a class and latency seen; where there are very many, the last of each thousandth of silence.
+
+``silent``: Kaplan-Meier with its log-log band. ``remaining``: S0 with a one-sided limit (null where ends compete).
+``lost_given_silent``: null where the lost share is not known.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +161,9 @@ def ack_limits(times: pl.DataFrame, settings: AckSettings | None = None) -> AckC
 
     Notes
     -----
-    A class with fewer than 20 acknowledgements, or one from which no upper limit follows, gets the pooled limit
-    and is marked. A cap below the limit is a conflict for a person to settle; neither is silently picked.
+    A class from whose acknowledgements alone no upper limit follows gets one from a log-normal model
+    (`agentlens.calibrate.thin_class`) where that fits. With fewer than 20, or no fit, it gets the pooled limit and is
+    marked. A cap below the limit is a conflict for a person to settle; neither is silently picked.
 
     Examples
     --------
@@ -186,7 +191,8 @@ def ack_limits(times: pl.DataFrame, settings: AckSettings | None = None) -> AckC
         )
         for name in names
     ]
-    rows = [each.row(pooled, settings) for each in (pooled, *classes)]
+    modelled = _modelled(pooled, classes, settings)
+    rows = [each.row(pooled, settings, modelled.get(each.name)) for each in (pooled, *classes)]
     curves = [each.curve_frame(settings.delta) for each in (pooled, *classes)]
     return AckCalibration(
         limits=pl.DataFrame(rows, schema=ACK_LIMITS).sort("urgency"),
@@ -195,6 +201,15 @@ def ack_limits(times: pl.DataFrame, settings: AckSettings | None = None) -> AckC
         beta=settings.beta,
         delta=settings.delta,
     )
+
+
+def _modelled(pooled: _Class, classes: list[_Class], settings: AckSettings) -> dict[str, Limit]:
+    """Limits by the log-normal model, for independent waits whose lost can be told; used where nothing else is."""
+    last = pooled.waits.last_event
+    if last is None or pooled.lost is None or pooled.waits.groups < pooled.waits.size:
+        return {}
+    waits = {each.name: each.waits for each in classes}
+    return lognormal_limits(waits, last, beta=settings.beta, delta=settings.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,10 +263,13 @@ class _Class:
         index = int(np.searchsorted(self.curve.at, time, side="right")) - 1
         return 1.0 if index < 0 else float(high[index])
 
-    def row(self, pooled: _Class, settings: AckSettings) -> dict[str, Any]:
+    def row(self, pooled: _Class, settings: AckSettings, model: Limit | None = None) -> dict[str, Any]:
         thin = self.waits.events < THIN_CLASS
-        borrowed = self is not pooled and (thin or self.limit.limit is None)
-        limit = pooled.limit.limit if borrowed else None if thin else self.limit.limit
+        chosen = self.limit
+        if not thin and chosen.limit is None and chosen.method == "none" and model is not None:
+            chosen = model
+        borrowed = self is not pooled and (thin or chosen.limit is None)
+        limit = pooled.limit.limit if borrowed else None if thin else chosen.limit
         judged = pooled if borrowed else self
         cap_s = settings.caps_s.get(self.name)
         cap = None if cap_s is None else to_us(cap_s)
@@ -272,7 +290,7 @@ class _Class:
             "estimate_us": self.limit.point,
             "own_limit_us": self.limit.limit,
             "limit_us": limit,
-            "method": judged.limit.method if limit is not None else "none",
+            "method": "none" if limit is None else pooled.limit.method if borrowed else chosen.method,
             "pooled": borrowed,
             "silent_at_limit": None if limit is None else judged.curve.remaining_at(limit),
             "lost_given_silent": judged.given_silent(limit),
@@ -291,6 +309,8 @@ class _Class:
             notes.append(f"{self.waits.events} acknowledgements, fewer than {THIN_CLASS}")
         elif self.limit.why:
             notes.append(self.limit.why)
+            if not borrowed and limit is not None:
+                notes.append("a log-normal model with the spread of all classes stands in")
         if borrowed:
             notes.append("the pooled limit stands in")
             if limit is not None and (self.limit.point or 0) > limit:

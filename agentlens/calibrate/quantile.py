@@ -26,6 +26,8 @@ FollowUp = Literal["complete", "adequate", "short", "none"]
 BEYOND: Final = 20
 _FOLLOW_P: Final = 0.05
 _ROUNDING: Final = 1e-12
+_FEWEST_DRAWS: Final = 100
+_DRAWN_ROWS: Final = 30_000_000
 _TOO_SHORT: Final = "observation is too short to tell lost from slow; watch for longer"
 
 
@@ -172,6 +174,8 @@ def _bootstrapped(
         return Limit(point=point, limit=None, method="none", why=why)
     ready = Sorted(waits)
     curve = ready.incidence()
+    # a variance needs fewer draws than a percentile; large data are not drawn from for minutes
+    draws = max(min(draws, _FEWEST_DRAWS), min(draws, _DRAWN_ROWS // waits.size))
     total, squares = np.zeros(curve.at.size), np.zeros(curve.at.size)
     for weight in group_weights(ready.groups, draws, seed):
         drawn = share(ready.incidence(weight, by_group=True))
