@@ -14,6 +14,7 @@ from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import STEP, listed, pairs, text, when
 from agentlens.readers.spans import Span, Spans, facts_of, kind_of, text_of, verdict
 from agentlens.readers.tabular import columns, records_of, rows
+from agentlens.readers.tool_messages import tool_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,18 +227,12 @@ def _add(facts: dict[str, Any], row: dict[str, Any], metadata: dict[str, Any], t
 
 
 def _tool_message(facts: dict[str, Any]) -> None:
-    """Make a plain span whose output is the message of a tool the call it was: id, result and failure are in it."""
-    told = facts.get("output")
-    if not isinstance(told, dict) or told.get("type") != "tool" or not text(told.get("tool_call_id")):
-        return
-    facts["span_kind"] = "TOOL"
-    facts["call_id"] = told["tool_call_id"]
-    if text(told.get("name")):
-        facts.setdefault("tool", told["name"])
-    if told.get("content") is not None:
-        facts["output"] = told["content"]
-    if told.get("status") == "error":
-        facts["failed"] = "error"
+    """Make a plain span whose output is the message of a tool the call it was."""
+    told = tool_message(facts.get("output"))
+    if told is not None and "span_kind" not in facts:
+        facts["span_kind"] = "TOOL"
+        if told.name:
+            facts.setdefault("tool", told.name)
 
 
 def _opened(value: Any) -> Any:

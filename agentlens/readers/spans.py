@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, traceloop
+from agentlens.readers.tool_messages import tool_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -268,6 +269,12 @@ class Spans:
             return [self._handoff(span, position, tool, to)]
         if tool == "(merged tools)":  # one more span over calls that have their own
             return [self._other(span, "log", position)]
+        message = tool_message(result)
+        if message is not None:
+            result = message.content
+            facts.setdefault("call_id", message.call_id)
+            if message.failed:
+                facts["failed"] = "error"
         error, result = _failure(span, result)
         event = self._event(span, position, "tool")
         event.tool = tool

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agentlens.model.raw import ABSENT
@@ -155,32 +157,46 @@ def test_the_attributes_a_span_came_with_stand_over_what_was_made_of_them() -> N
         assert (event.tool, event.args, event.call_id) == ("search", '{"q": "b"}', "call_1")
 
 
-def test_a_wrapper_around_a_tool_message_is_the_call() -> None:
+MESSAGE = {
+    "content": "3 hits",
+    "type": "tool",
+    "name": "Web-Search",
+    "tool_call_id": "call_1",
+    "status": "success",
+}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        MESSAGE,
+        json.dumps(MESSAGE),
+        {"output": MESSAGE},
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain_core", "messages", "ToolMessage"],
+            "kwargs": MESSAGE,
+        },
+        "content='3 hits' name='Web-Search' tool_call_id='call_1'",
+    ],
+    ids=["object", "text", "wrapped", "serialised", "repr"],
+)
+def test_a_wrapper_around_a_tool_message_is_the_call(output: Any) -> None:
     """Where the framework's tools arrive as plain spans, the message they return names them."""
-    message = {
-        "content": "3 hits",
-        "type": "tool",
-        "name": "Web-Search",
-        "tool_call_id": "call_1",
-        "status": "success",
-    }
-    failed = message | {"status": "error", "content": "Error: no net"}
-    one, two = tools(
-        json.dumps(
-            [
-                camel(row(n, "SPAN", "Web-Search", input="{'query': 'x'}", output=m))
-                for n, m in ((2, message), (3, json.dumps(failed)))
-            ]
-        ).encode()
-    )
-    assert (one.tool, one.args, one.result, one.call_id, one.error_class) == (
-        "Web-Search",
-        "{'query': 'x'}",
-        "3 hits",
-        "call_1",
-        None,
-    )
-    assert (two.result, two.error_class) == ("Error: no net", "unknown")
+    one = row(2, "SPAN", "Web-Search", input="{'query': 'x'}", output=output)
+    (event,) = tools(json.dumps(camel(one)).encode())
+    assert (event.tool, event.args, event.result) == ("Web-Search", "{'query': 'x'}", "3 hits")
+    assert (event.call_id, event.error_class, event.open) == ("call_1", None, False)
+
+
+@pytest.mark.parametrize(
+    "output", [MESSAGE | {"status": "error"}, "content='3 hits' tool_call_id='c' status='error'"]
+)
+def test_a_tool_message_may_tell_of_a_failure(output: Any) -> None:
+    """The span went well."""
+    (event,) = tools(json.dumps(camel(row(2, "TOOL", "search", input={}, output=output))).encode())
+    assert (event.error_class, event.result) == ("unknown", "3 hits")
 
 
 @pytest.mark.parametrize(
@@ -316,3 +332,19 @@ def test_the_real_parallel_calls(shared: Path) -> None:
     ]
     assert set(found["agent"]) == {"joke_agent"}
     assert sorted(judged(folder / "koog-2025-08-26.trace.json")["tool"]) == ["ByeTool", "HelloTool"]
+
+
+def test_maps_of_a_parquet_export_are_objects(tmp_path: Path) -> None:
+    """Its store keeps metadata and usage as maps of names to values."""
+    one = {name: value for name, value in exported(ROWS[0]).items() if value != "" and name not in TEXTS}
+    attributes = json.dumps({"gen_ai.agent.name": "Finder"})
+    table = pa.table(
+        {name: [value] for name, value in one.items()}
+        | {
+            "metadata": pa.array([[("attributes", attributes)]], pa.map_(pa.string(), pa.string())),
+            "usage_details": pa.array([[("input", 7), ("output", 2)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    pq.write_table(table, tmp_path / "f")
+    (event,) = events(tmp_path / "f")
+    assert (event.kind, event.agent, event.tokens_in, event.tokens_out) == ("model", "Finder", 7, 2)
