@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agentlens.detect.inferred import inferred_receipts
+from agentlens.detect.inferred import inferred_branches, inferred_receipts
+from agentlens.detect.resets import resets
 from agentlens.readers import registry
 from agentlens.readers.codex_items import output_of
 from agentlens.readers.source import Source
@@ -367,3 +368,61 @@ def test_how_long_the_tests_took_is_no_evidence() -> None:
     ]
     assert record.tool == "exec_command"
     assert [event["tool"] for event in of_kind(found, "tool")] == ["exec_command"]
+
+
+def test_the_end_records_of_older_versions_tell_the_same() -> None:
+    """One kind a tool, all by the call's id; a tool of a server keeps its own failure."""
+    ends = [
+        row(
+            "event_msg",
+            2,
+            type="exec_command_end",
+            call_id="a",
+            exit_code=1,
+            stdout="x",
+            stderr="y",
+            duration={},
+        ),
+        row("event_msg", 2, type="patch_apply_end", call_id="b", success=False, stdout="", stderr="no"),
+        row(
+            "event_msg",
+            2,
+            type="mcp_tool_call_end",
+            call_id="c",
+            result={"Ok": {"content": [], "is_error": True}},
+        ),
+        row("event_msg", 2, type="mcp_tool_call_end", call_id="d", result={"Err": "gone"}),
+    ]
+    names = {"a": "shell", "b": "apply_patch", "c": "fetch", "d": "fetch"}
+    found = of_kind(told(meta(), *(call(own, {}, 1, name) for own, name in names.items()), *ends), "tool")
+    assert [(e.get("result"), e["error_class"], e["open"]) for e in found] == [
+        ("xy", "exit_1", False),
+        (None, "patch_failed", False),
+        ([], "tool_error", False),
+        ("gone", "tool_error", False),
+    ]
+
+
+def test_what_ran_without_its_call_is_read_and_a_persons_own_command_is_none() -> None:
+    """The start of the file may be missing; a person may type a command too."""
+    command = ["/bin/bash", "-lc", "ls -1"]
+    found = told(
+        meta(), ran("z", 0, "x", command=command), ran("u", 0, "x", command=command, source="user_shell")
+    )
+    assert [(e["kind"], e["tool"], e.get("args"), e.get("external_input")) for e in found] == [
+        ("tool", "exec_command", {"cmd": "ls -1"}, None),
+        ("log", "user_shell", None, True),
+    ]
+
+
+def test_a_fork_is_a_branch_that_proves_nothing(tmp_path: Path) -> None:
+    """Its parent is named; what was restored is not."""
+    path = tmp_path / "rollout-x.jsonl"
+    path.write_bytes(
+        lines(row("session_meta", 5, id="new", forked_from_id="old"), said("go"), call("c", {"cmd": "b"}, 6))
+    )
+    branches = inferred_branches(assembled([path]).lazy())
+    (branch,) = branches.collect().to_dicts()
+    assert (branch["branch_id"], branch["parent_id"], branch["rule"]) == ("new", "old", "codex.fork")
+    assert branch["state"] is None
+    assert resets(branches).collect()["state"].to_list() == ["restore_uncertain"]
