@@ -107,6 +107,7 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
             ("needed", f"{told['more_groups']:,} more task groups to certify, if they are like these")
         )
     facts += [
+        ("chance", _chance(result)),
         ("splits", _splits(result, made)),
         (
             "labels",
@@ -140,6 +141,15 @@ def _splits(result: Calibration, made: dict[str, Any]) -> str:
     )
 
 
+def _chance(result: Calibration) -> str:
+    """False alerts that the recommended rule would raise on healthy runs by coincidence, beside those seen."""
+    rows = result.chance.filter((pl.col("rule") == (result.rule or "")) & (pl.col("model") == "markov"))
+    if rows.is_empty() or rows["observed_per_1000"][0] is None:
+        return "no floor: too little is known of healthy runs"
+    floor, seen = rows["per_1000_events"][0], rows["observed_per_1000"][0]
+    return f"{floor:.2g} false alerts per 1,000 events expected by coincidence (Markov), {seen:.2g} seen"
+
+
 def _rules(result: Calibration, *, share: bool) -> pl.DataFrame:
     names = list(dict.fromkeys([*([result.rule] if result.rule else []), *result.cases["rule"].to_list()]))
     kept = result.rates.filter(pl.col("rule").is_in(names) | (pl.col("cell") < 4))
@@ -147,7 +157,8 @@ def _rules(result: Calibration, *, share: bool) -> pl.DataFrame:
 
 
 def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
-    thin = pl.when("thin").then(pl.lit("thin")).otherwise(pl.lit("")).alias("note")
+    # said only where it is so: then fewer than 20 healthy runs or incidents stand behind the row
+    thin = [pl.when("thin").then(pl.lit("thin")).alias("note")] if rates["thin"].any() else []
     if share:
         return rates.select(
             "rule",
@@ -157,18 +168,18 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
             pl.col("false_share_high").alias("up to"),
             pl.col("mean_alarm_step").round(2).alias("mean step"),
             pl.format("{}/{}", "detected", "incidents").alias("detected"),
-            thin,
+            *thin,
         )
     return rates.select(
         "rule",
         pl.format("{}/{}", "alarmed_runs", "healthy_runs").alias("false"),
         "fpr",
         pl.col("fpr_high").alias("up to"),
-        pl.col("fpr_if_uncertain").alias("or uncertain"),
+        pl.col("fpr_if_uncertain").alias("uncertain"),
         pl.col("per_1000_events").alias("per 1,000"),
         pl.format("{}/{}", "detected", "incidents").alias("detected"),
         pl.col("median_delay_events").alias("delay"),
-        thin,
+        *thin,
     )
 
 

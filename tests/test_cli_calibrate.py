@@ -1,0 +1,211 @@
+"""``agentlens calibrate`` and ``agentlens label``: files, ledgers, profiles and one-line errors."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from agentlens.cli import main
+
+HEALTHY, STUCK = 90, 12
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test touches the user's key."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("AGENTLENS_KEY", "a key for the tests, long enough")
+
+
+def records() -> list[dict]:
+    """Healthy runs that page, stuck runs that repeat; one after the other in time; a handoff with receipts."""
+    rows = []
+    for n in range(HEALTHY + STUCK):
+        stuck = n % 8 == 3 and n // 8 < STUCK
+        for i in range(7):
+            query = "same" if stuck and i > 0 else f"q{i}"
+            at = 1_790_000_000 + 1000 * n + 10 * i
+            result = "nothing" if stuck and i > 0 else f"{n} {i}"
+            rows.append(
+                {
+                    "run_id": f"r{n:03d}",
+                    "seq": i,
+                    "at": at,
+                    "tool": "search",
+                    "args": {"q": query},
+                    "result": result,
+                }
+            )
+    return rows
+
+
+def is_stuck(n: int) -> bool:
+    return n % 8 == 3 and n // 8 < STUCK
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An export and its labels."""
+    folder = tmp_path_factory.mktemp("data")
+    events, told = folder / "events.ndjson", folder / "labels.csv"
+    events.write_text("".join(json.dumps(r) + "\n" for r in records()), encoding="utf-8")
+    lines = ["run_id,scope,label,onset_seq,end_seq,task_group"]
+    for n in range(HEALTHY + STUCK):
+        tail = f"interval,incident,1,6,t{n}" if is_stuck(n) else f"run,healthy,,,t{n}"
+        lines.append(f"r{n:03d},{tail}")
+    told.write_text("\n".join(lines) + "\n")
+    return events, told
+
+
+@pytest.fixture
+def lake(made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = tmp_path / "lake"
+    assert main(["ingest", str(made[0]), "--into", str(path), "--workers", "1"]) == 0
+    capsys.readouterr()
+    return path
+
+
+def calibrated(lake: Path, labels: Path | str, out: Path, *more: str) -> int:
+    return main(
+        ["calibrate", str(lake), "--labels", str(labels), "--out", str(out), "--max-fpr", "0.1", *more]
+    )
+
+
+def test_calibrate_writes_a_profile_that_loops_uses_and_another_normaliser_voids(
+    lake, made, tmp_path, capsys, monkeypatch
+):
+    """The certified rule is read back by loops --rule; a lake of another key refuses it unless told."""
+    out = tmp_path / "out"
+    assert calibrated(lake, made[1], out) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("CERTIFIED")
+    assert "opened 1 times" in said
+    profile = tomllib.loads((out / "profile.toml").read_text())
+    assert profile["profile"]["status"] == "CERTIFIED"
+    assert profile["bounds"]["false_alarms"] == 0
+    assert profile["made"]["placed_by"] == "time"
+    found = tmp_path / "found"
+    assert main(["loops", str(lake), "--rule", str(out / "profile.toml"), "--out", str(found)]) == 0
+    alarmed = pl.read_parquet(found / "runs.parquet").filter(pl.col("alerts") > 0)["run_id"].to_list()
+    assert alarmed == [f"r{n:03d}" for n in range(HEALTHY + STUCK) if is_stuck(n)]
+    capsys.readouterr()
+    monkeypatch.setenv("AGENTLENS_KEY", "another key for the tests, long enough")
+    rule = ["--rule", str(out / "profile.toml")]
+    assert main(["loops", str(made[0]), *rule]) == 2
+    assert "made for key_id" in capsys.readouterr().err
+    assert main(["loops", str(made[0]), *rule, "--any-version"]) == 0
+
+
+def test_the_same_inputs_give_the_same_bytes_and_one_opening(lake, made, tmp_path, capsys):
+    """Every file of two runs is equal; a different question opens the test split a second time, and says so."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert calibrated(lake, made[1], one) == 0
+    assert calibrated(lake, made[1], two) == 0
+    names = sorted(p.name for p in one.iterdir())
+    assert "profile.toml" in names
+    assert "rates.parquet" in names
+    for name in names:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    capsys.readouterr()
+    assert calibrated(lake, made[1], tmp_path / "three", "--within", "4") == 0
+    assert "opened 2 times" in capsys.readouterr().out
+    assert len((lake / "labels" / "openings.ndjson").read_text().splitlines()) == 2
+
+
+def test_every_rate_comes_with_its_count(lake, made, tmp_path, capsys):
+    """The table on screen gives alarmed of healthy runs and detected of incidents, and says where cells are thin."""
+    assert calibrated(lake, made[1], tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "0/" in said
+    assert "thin" in said
+    rates = pl.read_parquet(tmp_path / "out" / "rates.parquet")
+    assert rates.filter(pl.col("fpr").is_not_null())["healthy_runs"].null_count() == 0
+    assert rates["thin"].all()  # fewer than twenty incidents
+    settings = pl.read_parquet(tmp_path / "out" / "settings.parquet")
+    assert settings.height > 6960
+    assert settings["cell"].n_unique() == rates.height
+
+
+def test_labels_live_in_the_lake(lake, made, tmp_path, capsys):
+    """Import adds once, add adds one, list and export give them back; calibrate then needs no file."""
+    assert main(["label", "import", str(lake), str(made[1])]) == 0
+    assert f"{HEALTHY + STUCK} labels added" in capsys.readouterr().err
+    assert main(["label", "import", str(lake), str(made[1])]) == 0
+    assert "0 labels added" in capsys.readouterr().err
+    words = [
+        "--run-id",
+        "r000",
+        "--scope",
+        "run",
+        "--label",
+        "exclude",
+        "--label-version",
+        "2",
+        "--reviewer",
+        "me",
+    ]
+    assert main(["label", "add", str(lake), *words]) == 0
+    capsys.readouterr()
+    assert main(["label", "list", str(lake), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == HEALTHY + STUCK + 1
+    assert main(["label", "list", str(lake)]) == 0
+    assert "103 labels" in capsys.readouterr().out
+    for name in ("l.csv", "l.ndjson", "l.parquet"):
+        assert main(["label", "export", str(lake), str(tmp_path / name)]) == 0
+        capsys.readouterr()
+        assert main(["label", "import", str(lake), str(tmp_path / name)]) == 0
+        assert "0 labels added" in capsys.readouterr().err
+    out = tmp_path / "out"
+    assert main(["calibrate", str(lake), "--max-fpr", "0.1", "--out", str(out)]) == 0
+    made_of = tomllib.loads((out / "profile.toml").read_text())["made"]
+    assert (made_of["labels_from"], made_of["excluded_runs"]) == ("store", 1)
+
+
+def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):
+    """Unmatched labels are never dropped in silence, neither on import nor in a calibration."""
+    bad = tmp_path / "bad.csv"
+    bad.write_text("run_id,scope,label\nr001,run,healthy\nzz1,run,healthy\nzz2,run,incident\n")
+    for verb in (
+        ["label", "import", str(lake), str(bad)],
+        ["calibrate", str(lake), "--labels", str(bad), "--out", "x"],
+    ):
+        assert main(verb) == 2
+        said = capsys.readouterr().err
+        assert "2 runs are not in the" in said
+        assert "zz1, zz2" in said
+        assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--max-fpr", "0"], "max_fpr = 0.0"),
+        (["--max-fpr", "1"], "max_fpr = 1.0"),
+        (["--delta", "1"], "delta = 1.0"),
+        (["--incumbent", "lapps"], "unknown rule 'lapps' (did you mean 'laps'?)"),
+        (["--objective", "f1"], "unknown objective 'f1'"),
+        (["--shares", "1,2"], "shares = '1,2'"),
+        (["--shares", "0.5,0,0.5"], "shares = (0.5, 0.0, 0.5)"),
+        (["--grace", "-1"], "grace_events = -1"),
+        (["--labels", "gone.csv"], "gone.csv: cannot be read as CSV"),
+        (["--labels", "weak"], "no outcome in the data"),
+    ],
+)
+def test_a_bad_setting_is_one_line(lake, made, tmp_path, capsys, more, said):
+    """Limits of 0 and 1, unknown names, shares that are none: exit 2 and one line."""
+    assert calibrated(lake, made[1], tmp_path / "out", *more) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "accepted:" in error
+    assert error.count("\n") == 1
+
+
+def test_without_labels_the_verb_says_where_they_may_come_from(lake, tmp_path, capsys):
+    """A lake without labels and no file: one line with the three ways."""
+    assert main(["calibrate", str(lake), "--out", str(tmp_path / "out")]) == 2
+    assert "--labels FILE, --labels weak, or a lake with imported labels" in capsys.readouterr().err
