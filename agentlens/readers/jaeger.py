@@ -145,5 +145,6 @@ FORMAT = Format(
     proved_on="a kagent run of 96 spans",
     claim=claim,
     read=read,
+    lines=True,
     rank=65,
 )

@@ -285,5 +285,6 @@ FORMAT = Format(
     proved_on="ten trace downloads of eight frameworks",
     claim=claim,
     read=read,
+    lines=True,
     rank=58,
 )

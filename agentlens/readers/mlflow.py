@@ -210,5 +210,6 @@ FORMAT = Format(
     proved_on="a Trace.to_json export of MLflow 3",
     claim=claim,
     read=read,
+    lines=True,
     rank=61,
 )

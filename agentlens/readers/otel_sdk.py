@@ -83,5 +83,6 @@ FORMAT = Format(
     proved_on="four dumps of any-agent, one a framework",
     claim=claim,
     read=read,
+    lines=True,
     rank=60,
 )

@@ -125,5 +125,6 @@ FORMAT = Format(
     proved_on="Parquet, JSON lines and REST exports of one openinference run",
     claim=claim,
     read=read,
+    lines=True,
     rank=62,
 )

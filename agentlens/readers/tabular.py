@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 1024
 _FIELD_LIMIT: Final = 1 << 30
+_COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*")
 _BETWEEN: Final = " \t\r\n\x1e,\ufeff"
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
 
@@ -28,14 +30,14 @@ def columns(head: Head) -> frozenset[str]:
     """Return the column names of a Parquet or CSV file; none for anything else."""
     if head.magic == "parquet":
         return _parquet_columns(head)
-    if head.magic or head.values or head.data.lstrip()[:1] in {b"{", b"["}:
+    if head.magic:
         return frozenset()
     first = head.data.decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:1]
     try:
         names = next(csv.reader(first), [])
     except csv.Error:
         return frozenset()
-    return frozenset(names) if len(names) > 1 else frozenset()
+    return frozenset(names) if len(names) > 1 and all(map(_COLUMN.fullmatch, names)) else frozenset()
 
 
 def records_of(head: Head, *keys: str) -> list[dict[str, Any]]:

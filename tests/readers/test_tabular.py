@@ -79,6 +79,17 @@ def test_a_csv_row_of_another_length_is_set_aside(tmp_path: Path) -> None:
     assert [(fault.position, fault.unit) for fault in report.faults] == [(2, "row"), (3, "row")]
 
 
+@pytest.mark.parametrize("cell", ["{}", "[1, 2]", '{"a": 1}'])
+def test_json_inside_csv_is_no_json_file(cell: str, tmp_path: Path) -> None:
+    """Nor is a line of words in front of JSON a table."""
+    quoted = f"say\n{cell}\n".replace('"', '""')
+    found, _ = read(f'id,note\na,"{quoted}"\n'.encode(), tmp_path)
+    assert found == [{"id": "a", "note": f"say\n{cell}\n"}]
+    found, report = read(b"warning: slow, very slow\n" + b'{"id": "a"}\n{"id": "b"}\n', tmp_path)
+    assert found == [{"id": "a"}, {"id": "b"}]
+    assert [fault.position for fault in report.faults] == [1]
+
+
 def test_documents_behind_a_damaged_one_are_found_again(tmp_path: Path) -> None:
     """A process may die while it writes, and its successor goes on in the same file."""
     good = json.dumps({"id": 1}, indent=2).encode()
