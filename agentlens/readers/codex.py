@@ -100,6 +100,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
             report.quarantine(number, f"a {type(value).__name__} where a record was expected")
             continue
         yield from rollout.line(value, number)
+    yield from rollout.forked()
 
 
 def _thread_of(source: Source) -> str:
@@ -134,6 +135,7 @@ class _Rollout:
     roles: dict[str, str] = field(default_factory=dict)  # child thread -> its agent
     asked: dict[str, str] = field(default_factory=dict)  # child thread -> identity of the handoff
     copied: frozenset[str] = frozenset()  # ids that stand in the thread this one was forked from
+    fork: RawEvent | None = None  # told when the copies end: the last of them is the fork point
 
     def line(self, value: dict[str, Any], number: int) -> Iterator[RawEvent]:
         kind, payload = text_of(value.get("type")), value.get("payload")
@@ -152,14 +154,21 @@ class _Rollout:
             yield from self._meta(payload, number, at)
         elif self.copied and self._is_copy(payload):
             self.report.repaired["line copied from the thread that was forked"] += 1
-        elif kind == "response_item":
+        else:
+            yield from self.forked()
+            yield from self._record(kind, payload, spot)
+
+    def _record(self, kind: str, payload: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
+        if kind == "response_item":
             yield from self._item(payload, spot)
         elif kind == "event_msg":
             yield from self._message(payload, spot)
         elif kind == "turn_context":
             self.model = text_of(payload.get("model")) or self.model
         elif kind == "compacted":
-            yield spot.event(0, "compaction", tool="compacted", identity=f"{self.thread}/compacted/{number}")
+            yield spot.event(
+                0, "compaction", tool="compacted", identity=f"{self.thread}/compacted/{spot.line}"
+            )
         elif kind == "token_usage_record":
             yield from self._tokens(payload.get("usage"), payload.get("thread_token_usage"), spot)
         elif kind != "world_state":
@@ -196,7 +205,9 @@ class _Rollout:
             yield self._span(spot, at=spot.at, open=True)
         forked = text_of(payload.get("forked_from_id"))
         if forked and self.lane.instance is None:
-            yield spot.event(1, "fork", tool="fork", parent_run_id=forked, identity=f"fork/{self.thread}")
+            self.fork = spot.event(
+                1, "fork", tool="fork", parent_run_id=forked, identity=f"fork/{self.thread}"
+            )
         if forked:
             self.copied = ids_in(self.source, forked)
 
@@ -210,12 +221,21 @@ class _Rollout:
             **{"at": None, "span_id": self.thread, "parent_span_id": f"spawn/{self.thread}", **facts},
         )
 
+    def forked(self) -> Iterator[RawEvent]:
+        """Yield the fork, once; without the parent's file its point is not known."""
+        if self.fork is not None:
+            yield self.fork
+            self.fork = None
+
     def _is_copy(self, payload: dict[str, Any]) -> bool:
         """Say whether a line of a fork repeats the parent's; behind the first that does not, none is asked."""
         known = ids(payload)
         if known and not known & self.copied and text_of(payload.get("type")) in _ITEMS:
             self.copied = frozenset()
             return False
+        own = text_of(payload.get("id")) or text_of(payload.get("call_id"))
+        if self.fork is not None and known & self.copied and own:
+            self.fork.target = own
         return True
 
     def _item(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:

@@ -228,6 +228,9 @@ def test_a_fork_names_its_parent_and_its_copies_are_not_counted_again(tmp_path: 
     assert [event["call_id"] for event in of_kind(events, "tool")] == ["c2"]
     (branch,) = of_kind(events, "fork")
     assert (branch["run_id"], branch["parent_run_id"]) == ("01a-new-00002", "01a-old-00001")
+    assert branch["target"] == "c1"  # the last record that both have
+    branches = inferred_branches(assembled([fork]).lazy())
+    assert resets(branches).collect()["state"].to_list() == ["restore_uncertain"]
     assert sum(report.repaired.values()) == 3
 
 
@@ -416,7 +419,7 @@ def test_what_ran_without_its_call_is_read_and_a_persons_own_command_is_none() -
 
 
 def test_a_fork_is_a_branch_that_proves_nothing(tmp_path: Path) -> None:
-    """Its parent is named; what was restored is not."""
+    """Its parent is named; without the parent's file the point is not, and never what was restored."""
     path = tmp_path / "rollout-x.jsonl"
     path.write_bytes(
         lines(row("session_meta", 5, id="new", forked_from_id="old"), said("go"), call("c", {"cmd": "b"}, 6))
@@ -425,4 +428,5 @@ def test_a_fork_is_a_branch_that_proves_nothing(tmp_path: Path) -> None:
     (branch,) = branches.collect().to_dicts()
     assert (branch["branch_id"], branch["parent_id"], branch["rule"]) == ("new", "old", "codex.fork")
     assert branch["state"] is None
-    assert resets(branches).collect()["state"].to_list() == ["restore_uncertain"]
+    (judged,) = resets(branches).collect().to_dicts()
+    assert (judged["gate_1"], judged["reason_1"], judged["gate_2"]) == ("unknown", "no_fork_point", "unknown")
