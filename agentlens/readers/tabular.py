@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 1024
 _FIELD_LIMIT: Final = 1 << 30
-_COLUMN: Final = re.compile(r"[A-Za-z_][\w.]*")
+_COLUMN: Final = re.compile(r"(?:[A-Za-z_][\w.]*)?")  # the column of an index may have no name
 _BETWEEN: Final = " \t\r\n\x1e,\ufeff"
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
 

@@ -113,3 +113,9 @@ def test_parquet_text_that_is_no_text_is_a_report(tmp_path: Path) -> None:
     found, report = read((tmp_path / "f").read_bytes(), tmp_path)
     assert not found
     assert "UTF8" in report.faults[0].reason
+
+
+def test_an_index_without_a_name_is_a_column_like_any(tmp_path: Path) -> None:
+    """Data frames are written with one."""
+    found, _ = read(b",id,note\n0,a,x\n1,b,y\n", tmp_path)
+    assert [row["id"] for row in found] == ["a", "b"]
