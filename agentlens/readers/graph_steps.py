@@ -38,7 +38,8 @@ CONTROL: Final = frozenset(
 )
 """Channels of the engine itself: no state of the graph."""
 _UUID = re.compile(r":[0-9a-f]{8}-[0-9a-f-]{27}(?=\||$)")
-_CLASS = re.compile(r"([A-Za-z_][\w.]{0,120}?)(?:\(|:|$)")
+_TASK = re.compile(r":([0-9a-f]{8}-[0-9a-f-]{27})(?=\||$)")
+_CLASS = re.compile(r"([A-Za-z_][\w.]{0,120}?)(?:\(|: )|([\w.]{0,120}(?:Error|Exception|Interrupt|Timeout))$")
 _EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "", 0)
 _EDITS: Final = frozenset({"update", "fork"})
 _SAME: Final = ("type", "role", "name", "content", "tool_calls")
@@ -88,10 +89,12 @@ class Graph:
     turns: Counter[str] = field(default_factory=Counter)
     served: dict[tuple[str, str], int] = field(default_factory=dict)  # turns that a lane has acted on
     calls: dict[tuple[str, str], RawEvent] = field(default_factory=dict)
+    graphs: set[str] = field(default_factory=set)  # tasks that ran a graph of their own
 
     def checkpoint(self, saved: Checkpoint, line: int) -> Iterator[RawEvent]:
         """Yield a checkpoint, the fork it begins, and the turn or edit of a person it records."""
         place, key = (saved.run_id, saved.ns), (saved.run_id, saved.ns, saved.id)
+        self.holds(saved.ns)
         if key in self.known:
             return
         before = self.newest.get(place)
@@ -119,6 +122,10 @@ class Graph:
                 saved, line, 2, "message", tool=tool, external_input=True, identity=f"turn:{saved.id}"
             )
 
+    def holds(self, ns: str) -> None:
+        """Note the tasks that ran the graphs named in ``ns``: what these did is told by their own nodes."""
+        self.graphs.update(_TASK.findall(ns))
+
     def _fact(self, saved: Checkpoint, line: int, order: int, kind: str, **facts: Any) -> RawEvent:
         outer = _names(saved.ns)
         return RawEvent(
@@ -144,15 +151,13 @@ class Graph:
             "parent_agent": "/".join(outer) or None,
             "workflow": saved.workflow,
         }
-        if task.resumed:
+        wraps = task.id in self.graphs
+        if task.resumed and not wraps:
             self.turns[saved.run_id] += 1
-        told = self._told(task, lane)
-        found = [
-            self._own(saved, task, lane, told=bool(told)),
-            *_waits(task, lane),
-            *told,
-            *_handoffs(task, lane),
-        ]
+        told = [] if wraps else self._told(task, lane)
+        waits = [] if wraps else _waits(task, lane)
+        own = self._own(saved, task, lane, told=wraps or bool(told))
+        found = [own, *waits, *told, *_handoffs(task, lane)]
         for event in found:
             if event.kind in {"tool", "handoff"} and event.external_input is None and event.tool:
                 self._serve(event)
@@ -304,7 +309,7 @@ def error_class(error: Any) -> str | None:
         return None
     text = text_of(error.get("class", error.get("type"))) if isinstance(error, dict) else text_of(error)
     found = _CLASS.match(text.strip())
-    return found[1].rsplit(".", 1)[-1] if found else "unknown"
+    return (found[1] or found[2]).rsplit(".", 1)[-1] if found else "unknown"
 
 
 def _waits(task: Task, lane: dict[str, Any]) -> list[RawEvent]:

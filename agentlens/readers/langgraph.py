@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentlens.readers.base import Record, Report
     from agentlens.readers.source import Head, Source
 
+_TASK: Final = ("id", "name", "path", "error", "interrupts", "state", "result")
 _CHUNKS: Final = frozenset({"checkpoint", "task", "task_result"})
 _LISTS: Final = ("history", "states", "events")
 _SNAPSHOT: Final = (
@@ -168,7 +169,9 @@ def _history(snapshots: list[tuple[int, dict[str, Any]]], stem: str) -> Iterator
         tasks = state.get("tasks")
         followed = (checkpoint.run_id, checkpoint.ns, checkpoint.id) in parents
         order = 3
-        for told in tasks if isinstance(tasks, list) else ():
+        for item in tasks if isinstance(tasks, list) else ():
+            # a named tuple is dumped as an array
+            told = dict(zip(_TASK, item, strict=False)) if isinstance(item, list) else item
             if isinstance(told, dict):
                 events = graph.task(
                     checkpoint, _snapshot_task(told, checkpoint, followed=followed), number, order
@@ -203,6 +206,7 @@ class _Stream:
     tasks: dict[str, tuple[Checkpoint, Task, int]] = field(default_factory=dict)
     planned: dict[str, Checkpoint] = field(default_factory=dict)  # task id -> the checkpoint it starts from
     last: dict[str, Checkpoint] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
 
     def chunk(self, ns: str, chunk: dict[str, Any], line: int) -> Iterator[RawEvent]:
         at, payload = moment(chunk.get("timestamp")), chunk["payload"]
@@ -221,6 +225,8 @@ class _Stream:
 
     def _begin(self, ns: str, payload: dict[str, Any], at: int | None, line: int) -> None:
         key = text_of(payload.get("id"))
+        if key in self.done:
+            return  # told again as the graph goes on; it does not run again
         if key in self.tasks:  # it goes on after a question
             task = self.tasks[key][1]
             task.resumed, task.resumed_at = bool(task.interrupts), at
@@ -248,6 +254,7 @@ class _Stream:
         task.ended_at, task.error = at, payload.get("error")
         task.writes, task.done = _writes(payload.get("result")), task.error is None
         self.tasks.pop(key, None)
+        self.done.add(key)
         yield from self.graph.task(saved, task, line)
 
     def _place(self, key: str, ns: str) -> Checkpoint:

@@ -31,7 +31,7 @@ _NEEDED: Final = {
     "writes": {"thread_id", "checkpoint_id", "task_id", "idx", "channel", "value"},
 }
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
-_PUSHED = re.compile(r"~?__pregel_push, (\d{1,9})")
+_PUSHED = re.compile(r"~?__pregel_push, (\d{1,12})\b")
 
 
 def is_checkpoints(path: Path | None) -> bool:
@@ -130,6 +130,8 @@ class _Database:
                 f"SELECT thread_id, {ns}, parent_checkpoint_id FROM checkpoints"  # noqa: S608 - our own names
             )
         }
+        for _, space, _ in self.parents:
+            self.graph.holds(space)
         rows = self.database.execute(
             f"SELECT thread_id, {ns}, checkpoint_id, parent_checkpoint_id, "  # noqa: S608 - our own names
             f"{self._column('type', self.own)}, checkpoint, {self._column('metadata', self.own)} "

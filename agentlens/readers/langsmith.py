@@ -34,8 +34,6 @@ _CHUNK: Final = re.compile(r"(\d{8}T\d{6})(\d{1,6})?Z([0-9a-fA-F-]{32,36})")
 _ERROR: Final = re.compile(r"((?:\w+\.)*[A-Za-z_]\w*)(?::|\(|$)")
 _INTERRUPTS: Final = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp"})
 _INTERRUPT_ID: Final = re.compile(r"\bid='([^']{1,80})'")
-_REPEATED: Final = re.compile(r"content=(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")")
-_CALL_ID: Final = re.compile(r"\btool_call_id='([^']{1,120})'")
 _GOTO: Final = re.compile(r"\bgoto='([^']{1,80})'")
 _RESUME: Final = re.compile(r"Command\([^)]*\bresume=")
 _SESSIONS: Final = ("thread_id", "session_id", "conversation_id")
@@ -94,6 +92,7 @@ class _Runs:
     spans: Spans = field(init=False)
     begun: dict[str, _Half] = field(default_factory=dict)
     ended: dict[str, _Half] = field(default_factory=dict)
+    waits: dict[str, tuple[int, RawEvent]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spans = Spans(self.report)
@@ -124,10 +123,12 @@ class _Runs:
         yield from self.events(row, first.position, first.order)
 
     def rest(self) -> Iterator[RawEvent]:
-        """Yield what never ended, and what was never seen to begin."""
+        """Yield what never ended, what was never seen to begin, and the questions."""
         halves = [*self.begun.values(), *self.ended.values()]
         for half in sorted(halves, key=lambda one: (one.position, one.order)):
             yield from self.events(half.row, half.position, half.order)
+        for _, event in self.waits.values():
+            yield event
 
     def events(self, row: dict[str, Any], position: int, order: int) -> Iterator[RawEvent]:
         """Yield the events of one whole run."""
@@ -142,7 +143,13 @@ class _Runs:
             event.position = (position, order)
             event.session, event.workflow = found[0].session, found[0].workflow
             order += 1
-            yield event
+            if event.kind == "wait" and event.identity is not None:
+                # every run above fails with the same question: it is the innermost that asked
+                depth = len(_chunks(row))
+                if depth >= self.waits.get(event.identity, (0, event))[0]:
+                    self.waits[event.identity] = (depth, event)
+            else:
+                yield event
 
 
 def _chunks(row: dict[str, Any]) -> list[re.Match[str]]:
@@ -268,11 +275,6 @@ def _tool(name: str, inputs: Any, outputs: Any) -> dict[str, Any]:
         found["call_id"] = text(result.get("tool_call_id")) or found.get("call_id")
         found["failed"] = result.get("status") == "error" or None
         result = result["content"]
-    elif isinstance(result, str) and (told := _REPEATED.match(result)) and "tool_call_id=" in result:
-        call = _CALL_ID.search(result, told.end())
-        found["call_id"] = call[1] if call else found.get("call_id")
-        found["failed"] = "status='error'" in result[told.end() :] or None
-        result = told[1] if told[1] is not None else told[2]
     if args is not ABSENT:
         found["input"] = args
     if result is not ABSENT and not (result == {} and outputs == {}):
@@ -343,17 +345,17 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
         event = _beside(span, "wait")
         event.tool, event.target = "interrupt", span.facts.get("agent") or span.name
         event.at = span.ended_at
-        event.identity = f"interrupt:{asked[1] if asked else span.span_id}"
+        event.identity = f"interrupt:{span.trace_id}:{asked[1] if asked else span.span_id}"
         event.open = True
         yield event
-    error, asked_again = text(row.get("error")), mapping(row.get("inputs"))
+    error = text(row.get("error"))
     if to := _GOTO.search(error) if error.startswith("ParentCommand") else None:
         event = _beside(span, "handoff")
         event.tool, event.target, event.args = "handoff", to[1], {"to": to[1]}
         event.at, event.open = span.ended_at, False
         event.identity = f"goto:{span.trace_id}/{error}"  # every run above repeats it
         yield event
-    if span.parent_id is None and _RESUME.match(text(asked_again.get("input"))):
+    if span.parent_id is None and _is_resumed(mapping(row.get("inputs"))):
         event = _beside(span, "resume")
         event.tool, event.external_input, event.at = "resume", True, span.at
         event.identity = f"resume:{span.span_id}"
@@ -368,6 +370,14 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
             event.error_class = text(facts.get("exception_type")) or None
             event.identity = f"retry:{span.span_id}/{index}"
             yield event
+
+
+def _is_resumed(inputs: dict[str, Any]) -> bool:
+    """Say whether a graph was called with the answer to its question: a command, as object or as text."""
+    told = inputs.get("input", inputs)
+    if isinstance(told, dict):
+        return told.get("resume") is not None and bool(told.keys() & {"goto", "graph"})
+    return _RESUME.match(text(told)) is not None
 
 
 def _feedback(row: dict[str, Any], span: Span) -> Iterator[RawEvent]:

@@ -10,6 +10,8 @@ import math
 import struct
 from typing import Any, Final
 
+from agentlens.readers.reprs import message_in
+
 _DEPTH: Final = 200
 _SIZED: Final = {
     0xC4: (">B", "bytes"),
@@ -157,11 +159,15 @@ def _extension(code: int, data: bytes) -> Any:
 def plain(value: Any) -> Any:
     """Take the wrapping off objects that LangChain serialised as constructor calls, at any depth.
 
+    Messages that a dump shows as Python does become objects too.
+
     >>> plain({"lc": 1, "type": "constructor", "id": ["m", "AIMessage"], "kwargs": {"content": "x"}})
     {'type': 'ai', 'content': 'x'}
     """
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, str) and value.startswith("content="):
+        return message_in(value) or value
     if not isinstance(value, dict):
         return value
     kwargs, names = value.get("kwargs"), value.get("id")

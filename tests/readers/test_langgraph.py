@@ -234,6 +234,61 @@ WRITES = [
 ]
 
 
+def test_messages_dumped_as_python_shows_them_are_read_back() -> None:
+    """``json.dumps(default=str)`` writes a message field by field; the actions are in it all the same."""
+    asked = "content='it\\'s id=1' additional_kwargs={} id='m1' tool_calls=[{'name': 'f', 'args': {'q': 1}, 'id': 'k'}] invalid_tool_calls=[]"
+    got = "content='a name=b' name='f' id='x9' tool_call_id='k'"
+    rows = [
+        snapshot(1, "c1", None, {}, task("a", "model", {"messages": [asked]})),
+        snapshot(2, "c2", "c1", {}, task("b", "tools", {"messages": [got]})),
+    ]
+    acts = tools(lines(*rows))
+    assert [(event.tool, event.args, event.result) for event in acts] == [
+        ("f", {"q": 1}, ABSENT),
+        ("f", ABSENT, "a name=b"),
+    ]
+    assert [event.args for event in events(lines(*rows)) if event.kind == "message"] == [
+        {"text": "it's id=1"}
+    ]
+
+
+def test_tasks_dumped_as_arrays_are_tasks() -> None:
+    """A snapshot's tasks are named tuples, which JSON has no word for."""
+    names = ("id", "name", "path", "error", "interrupts", "state", "result")
+    rows = [{**row, "tasks": [[one.get(name) for name in names] for one in row["tasks"]]} for row in HISTORY]
+    assert [said(event) for event in events(lines(*rows))] == [
+        said(event) for event in events(lines(*HISTORY))
+    ]
+
+
+def test_a_node_that_runs_a_graph_of_its_own_only_encloses_it() -> None:
+    """The nodes inside tell what was done and what is waited for; a task told again does not run again."""
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    inner, asked = f"sub:{uid}", [{"value": "?", "id": "i"}]
+    rows = [
+        chunk(1, "task", id=uid, name="sub", input={}, triggers=[]),
+        [
+            [inner],
+            chunk(1, "checkpoint", config=config("s1", inner), metadata={}, values={}, tasks=[{"id": "n"}]),
+        ],
+        [[inner], chunk(2, "task", id="n", name="ask", input={}, triggers=[])],
+        [[inner], chunk(3, "task_result", id="n", name="ask", result={}, error=None, interrupts=asked)],
+        chunk(3, "task_result", id=uid, name="sub", result={}, error=None, interrupts=asked),
+        chunk(4, "task", id=uid, name="sub", input={}, triggers=[]),
+        [[inner], chunk(4, "task", id="n", name="ask", input={}, triggers=[])],
+        [[inner], chunk(5, "task_result", id="n", name="ask", result={"ok": 1}, error=None, interrupts=[])],
+        chunk(6, "task_result", id=uid, name="sub", result={"ok": 1}, error=None, interrupts=[]),
+        chunk(7, "task", id=uid, name="sub", input={}, triggers=[]),
+    ]
+    found = [event for event in events(lines(*rows)) if event.kind != "checkpoint"]
+    assert [(event.kind, event.agent, event.open) for event in found] == [
+        ("tool", "sub/ask", False),
+        ("wait", "sub/ask", False),
+        ("resume", "sub/ask", None),
+        ("agent", "sub", False),
+    ]
+
+
 def test_a_database_is_read_with_sub_graphs_as_lanes(tmp_path: Path) -> None:
     """A graph inside a graph is a lane below its node; what was sent is the argument; a pickle stays shut."""
     found, report = records(database(tmp_path / "a.sqlite", WRITES))

@@ -87,7 +87,7 @@ def test_a_trace_becomes_calls_lanes_and_a_turn() -> None:
     assert (one.args, one.result, one.open, one.agent) == ("{'q': 1}", "found", False, "agent")
     assert (two.error_class, two.result) == ("ValueError", "ValueError: no")
     assert (pay.error_class, pay.result, pay.open) == (None, ABSENT, True)
-    assert found[-1].identity == "interrupt:i1"
+    assert found[-1].identity == f"interrupt:{uid(1)}:i1"
     assert found[6].target == "bob"
     assert (found[3].tokens_in, found[3].tokens_out, found[3].cost_usd) == (5, 2, 0.5)
     assert {event.session for event in found} == {"th"}
@@ -239,6 +239,28 @@ def test_a_command_to_the_parent_is_a_handoff_and_a_resumed_graph_is_a_decision(
         ("handoff", "bob", None),
     ]
     assert found[1].external_input is True
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_question_belongs_to_the_innermost_run_that_failed_with_it(turned: bool) -> None:
+    """All runs above fail with the same words, whichever comes first in the file."""
+    error = "GraphInterrupt((Interrupt(value='ok?', id='i1'),))"
+    outer = run(1, "chain", "work", error=error, extra={"metadata": {"langgraph_node": "work"}})
+    inner = run(2, "chain", "ask", 1, error=error, extra={"metadata": {"langgraph_node": "ask"}})
+    waits = [
+        event
+        for event in events(lines(*([inner, outer] if turned else [outer, inner])))
+        if event.kind == "wait"
+    ]
+    assert [(event.agent, event.parent_span_id) for event in waits] == [("ask", uid(2))]
+
+
+def test_a_graph_called_with_a_command_goes_on_after_a_person() -> None:
+    """The command may be logged as an object."""
+    found = events(
+        lines(run(1, "chain", "graph", inputs={"input": {"graph": None, "resume": False, "goto": []}}))
+    )
+    assert [event.kind for event in found] == ["log", "resume"]
 
 
 def test_an_empty_result_is_a_result() -> None:
