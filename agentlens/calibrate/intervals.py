@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from agentlens.errors import SettingsError
 
@@ -66,8 +66,8 @@ def clopper_pearson(count: int, total: int, level: float = 0.95) -> Rate:
     if total == 0:
         return Rate(count, total, None, None, level)
     tail = (1 - level) / 2
-    low = 0.0 if count == 0 else float(stats.beta.ppf(tail, count, total - count + 1))
-    high = 1.0 if count == total else float(stats.beta.ppf(1 - tail, count + 1, total - count))
+    low = 0.0 if count == 0 else float(special.betaincinv(count, total - count + 1, tail))
+    high = 1.0 if count == total else float(special.betaincinv(count + 1, total - count, 1 - tail))
     return Rate(count, total, low, high, level)
 
 
@@ -76,7 +76,7 @@ def upper_bound(count: int, total: int, delta: float = 0.05) -> float | None:
     _between("delta", delta, 0, 1)
     if total == 0:
         return None
-    return 1.0 if count == total else float(stats.beta.ppf(1 - delta, count + 1, total - count))
+    return 1.0 if count == total else float(special.betaincinv(count + 1, total - count, 1 - delta))
 
 
 def lower_bound(count: int, total: int, delta: float = 0.05) -> float | None:
@@ -84,7 +84,7 @@ def lower_bound(count: int, total: int, delta: float = 0.05) -> float | None:
     _between("delta", delta, 0, 1)
     if total == 0:
         return None
-    return 0.0 if count == 0 else float(stats.beta.ppf(delta, count, total - count + 1))
+    return 0.0 if count == 0 else float(special.betaincinv(count, total - count + 1, delta))
 
 
 def garwood(count: int, exposure: float, level: float = 0.95) -> Rate:
@@ -102,8 +102,8 @@ def garwood(count: int, exposure: float, level: float = 0.95) -> Rate:
     if exposure <= 0:
         return Rate(count, exposure, None, None, level)
     tail = (1 - level) / 2
-    low = 0.0 if count == 0 else float(stats.chi2.ppf(tail, 2 * count)) / 2
-    high = float(stats.chi2.ppf(1 - tail, 2 * count + 2)) / 2
+    low = 0.0 if count == 0 else float(special.gammaincinv(count, tail))
+    high = float(special.gammaincinv(count + 1, 1 - tail))
     return Rate(count, exposure, low / exposure, high / exposure, level)
 
 
