@@ -1,4 +1,4 @@
-"""Shipped mappings of agent sessions and workflow engines: ADK, Step Functions, Temporal. Made up by hand."""
+"""Shipped mappings of agent sessions and workflow engines: ADK, Step Functions, Temporal, Cline. Made up by hand."""
 
 from __future__ import annotations
 
@@ -273,3 +273,54 @@ def test_temporal_histories(spelling: Any, tmp_path: Path) -> None:
         [],
     )
     assert found[7].parent_run_id == "r0"
+
+
+def ui(n: int, sort: str, text: Any = "", *, ask: bool = False, **more: Any) -> dict[str, Any]:
+    said = text if isinstance(text, str) else json.dumps(text)
+    return {
+        "ts": 1772359200000 + n,
+        "type": "ask" if ask else "say",
+        "ask" if ask else "say": sort,
+        "text": said,
+        **more,
+    }
+
+
+def test_cline_messages(tmp_path: Path) -> None:
+    """Commands carry their output, other tools show none; drafts are left out; a checkout is a reset."""
+    found = read(
+        "cline",
+        tmp_path,
+        [
+            ui(0, "text", "do it"),
+            ui(1, "api_req_started", {"tokensIn": 5, "tokensOut": 2, "cost": 0.25}),
+            ui(2, "tool", {"tool": "readFile", "path": "a.py"}, ask=True),
+            ui(3, "command", "ls", ask=True, partial=True),
+            ui(4, "command", "ls", ask=True),
+            ui(5, "command_output", "a"),
+            ui(6, "command_output", "b"),
+            ui(7, "checkpoint_created", lastCheckpointHash="h1", isCheckpointCheckedOut=True),
+            ui(8, "followup", "which?", ask=True),
+            ui(9, "user_feedback", "that one"),
+            ui(10, "command", "sleep 9", ask=True),
+            ui(11, "completion_result", "done"),
+        ],
+    )
+    assert [(e.kind, e.tool, e.args, e.result, e.open, e.target) for e in found] == [
+        ("message", "user", ABSENT, ABSENT, None, None),
+        ("model", "", ABSENT, ABSENT, None, None),
+        ("tool", "readFile", '{"tool": "readFile", "path": "a.py"}', ABSENT, None, None),
+        ("tool", "execute_command", "ls", "a\nb", False, None),
+        ("checkpoint", "", ABSENT, ABSENT, None, "h1"),
+        ("reset", "checkpoint", ABSENT, ABSENT, None, "h1"),
+        ("wait", "followup", ABSENT, ABSENT, None, "user"),
+        ("message", "user", ABSENT, ABSENT, None, None),
+        ("tool", "execute_command", "sleep 9", ABSENT, True, None),
+        ("claim", "attempt_completion", ABSENT, ABSENT, None, "success"),
+    ]
+    assert {event.run_id for event in found} == {"task-1772359200000"}
+    assert (found[3].at, found[3].ended_at, found[1].cost_usd) == (
+        1_772_359_200_004_000,
+        1_772_359_200_006_000,
+        0.25,
+    )
