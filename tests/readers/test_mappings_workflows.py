@@ -75,7 +75,7 @@ def test_adk_sessions(spelling: Any, tmp_path: Path) -> None:
     """Calls are paired with their responses; transfers, confirmations and long runs are what they are."""
     found = read("adk", tmp_path, {"id": "s1", "app_name": "app", "events": spelling(ADK)})
     assert [(e.kind, e.tool, e.agent, e.target, e.result, e.open) for e in found] == [
-        ("message", "user", "", None, ABSENT, None),
+        ("message", "user", "Ann", None, ABSENT, None),
         ("model", "", "Ann", None, ABSENT, None),
         ("tool", "search", "Ann", None, '{"result":"x"}', False),
         ("tool", "look", "Ann", None, '{"error":"none"}', False),

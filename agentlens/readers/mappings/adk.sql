@@ -35,7 +35,10 @@ events AS (
 placed AS (
   SELECT *, try(make_timestamp((round(told_at * 1e6))::BIGINT)::TIMESTAMPTZ) AS told,
     -- the agent of a branch below another stands behind it: outer.inner
-    nullif(regexp_extract(branch, '([^.]+)\.[^.]+$', 1), '') AS parent_agent
+    nullif(regexp_extract(branch, '([^.]+)\.[^.]+$', 1), '') AS parent_agent,
+    -- a turn is a turn in the lane of the agent that answers it
+    first_value(nullif(author, 'user') IGNORE NULLS) OVER (
+      PARTITION BY run_id ORDER BY nth ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS answers_it
   FROM events
 ),
 pieces AS (
@@ -97,7 +100,7 @@ told AS (
     CASE WHEN answers > 1 THEN ended END AS ended_at, coalesce(answers, 0) < 2 AS open, call_id, parent_agent, app AS workflow
   FROM paired WHERE runs_on AND sort = 'tool'
   UNION ALL BY NAME
-  SELECT nth, 0 AS part, run_id, 'message' AS kind, '' AS agent, 'user' AS tool, told AS at, true AS external_input,
+  SELECT nth, 0 AS part, run_id, 'message' AS kind, coalesce(answers_it, '') AS agent, 'user' AS tool, told AS at, true AS external_input,
     id AS span_id, app AS workflow
   FROM placed
   WHERE author = 'user' AND len(list_filter(parts, lambda part: part ->> 'text' <> '')) > 0
