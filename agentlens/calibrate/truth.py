@@ -175,8 +175,14 @@ def _refuse_outside(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
 
 
 def _onset_text() -> pl.Expr:
-    seq = pl.format("onset_seq {}, run {}..{}", "onset_seq", "first_seq", "last_seq")
-    return pl.coalesce(seq, pl.format("onset_at {}, run {}..{}", "onset_at", "first_at", "last_at"))
+    said = [
+        pl.concat_str(
+            *(pl.lit(f"onset_{unit} "), pl.col(f"onset_{unit}"), pl.lit(", run ")),
+            *(pl.col(f"first_{unit}"), pl.lit(".."), pl.col(f"last_{unit}")),
+        )
+        for unit in ("seq", "at")
+    ]
+    return pl.coalesce(said)
 
 
 def _refuse_both(labels: pl.DataFrame) -> None:

@@ -167,20 +167,25 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
             pl.col("false_share").alias("share"),
             pl.col("false_share_high").alias("up to"),
             pl.col("mean_alarm_step").round(2).alias("mean step"),
-            pl.format("{}/{}", "detected", "incidents").alias("detected"),
+            _of("detected", "incidents").alias("detected"),
             *thin,
         )
     return rates.select(
         "rule",
-        pl.format("{}/{}", "alarmed_runs", "healthy_runs").alias("false"),
+        _of("alarmed_runs", "healthy_runs").alias("false"),
         "fpr",
         pl.col("fpr_high").alias("up to"),
         pl.col("fpr_if_uncertain").alias("uncertain"),
         pl.col("per_1000_events").alias("per 1,000"),
-        pl.format("{}/{}", "detected", "incidents").alias("detected"),
+        _of("detected", "incidents").alias("detected"),
         pl.col("median_delay_events").alias("delay"),
         *thin,
     )
+
+
+def _of(count: str, total: str) -> pl.Expr:
+    """``3/40``: a count beside what it is out of."""
+    return pl.concat_str(count, total, separator="/")
 
 
 def _handoffs(out: Console, result: Calibration) -> None:
