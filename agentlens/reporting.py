@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -137,6 +137,7 @@ def make_report(
     made = _material(opened, profile or rule, policies, kinds, link=link, profile=profile)
     made = _with_boundaries(made, data, chosen | read, state_keys=state_keys, as_of=as_of, profile=profile)
     known = _labels(labels)
+    made = replace(made, selected=not selection.is_all, stamp={**made.stamp, **_label_stamp(known)})
     if reveal:
         made = _revealed(made, opened, root, sql)
     page = report_page(made, labels=known, profile=told, base_rate=base_rate)
@@ -166,6 +167,12 @@ def _labels(labels: str | Path | pl.DataFrame | None) -> pl.DataFrame | None:
     if labels is None:
         return None
     return conform_labels(labels) if isinstance(labels, pl.DataFrame) else read_labels(labels)
+
+
+def _label_stamp(labels: pl.DataFrame | None) -> dict[str, str]:
+    from agentlens.calibrate.labels import labels_digest
+
+    return {} if labels is None else {"labels": labels_digest(labels)}
 
 
 def _material(
@@ -203,6 +210,7 @@ def _material(
         actions=actions,
         link=link,
         stamp=stamp,
+        policies=loaded,
     )
 
 
@@ -215,8 +223,6 @@ def _with_boundaries(
     as_of: str | datetime | None,
     profile: str | Path | None,
 ) -> Material:
-    from dataclasses import replace
-
     from agentlens.boundaries import handoffs, resets
 
     given = handoffs(data, limits=_limits(profile), as_of=as_of, **settings)
@@ -231,8 +237,6 @@ def _limits(profile: str | Path | None) -> HandoffLimits | None:
 
 
 def _revealed(made: Material, opened: Opened, root: str | Path | None, sql: str | Path | None) -> Material:
-    from dataclasses import replace
-
     from agentlens.report.cases import CASES
     from agentlens.report.material import costed
     from agentlens.revealing import raw_content

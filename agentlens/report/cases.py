@@ -34,7 +34,7 @@ HOW: Final = (
     "Each column of a strip is one action. Its letter names the action (equal letters are equal actions) on the colour"
     " of its verdict; below it the lap and the step in it, then the evidence (◆ not seen before in the lane, ○ seen"
     " before, ✕ not known), then receipts up to there (D delegated, A accepted, C completed, V verified). The line"
-    " above is the episode from its onset, the triangle its alert, the line below the window that the alert was judged on."
+    " above is the episode from its onset, the triangle its alert, the line below the window the alert was judged on."
 )
 
 
@@ -42,8 +42,9 @@ HOW: Final = (
 class Bench:
     """What cases are made on: judged data, alerts under changes, and what repeats by chance.
 
-    ``events``, ``verdicts``: of the lanes that hold an episode. ``distinct``: effective actions by period. ``notes``:
-    tags of an episode by run, lane and onset (a label, a cause).
+    ``events``, ``verdicts``: of the lanes that hold an episode. ``distinct``: effective actions by period;
+    ``unchanged``: share of repeated actions that saw the same again. ``notes``: tags of an episode (a label, a
+    cause) by run, lane and onset.
     """
 
     made: Material
@@ -52,6 +53,7 @@ class Bench:
     alerts: Alerts
     holds: pl.DataFrame
     distinct: tuple[float, ...]
+    unchanged: float
     notes: Mapping[tuple[str, str, int], tuple[Cell, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -61,20 +63,23 @@ class Bench:
         lanes = found.select("run_id", "agent").unique()
         events = made.events.join(lanes.lazy(), on=["run_id", "agent"], how="semi").collect()
         holds = stretches(events.lazy(), made.book, made.actions)
+        distinct, unchanged = effective_actions(made)
         return cls(
             made=made,
             events=events,
             verdicts=made.verdicts.join(lanes, on=["run_id", "agent"], how="semi"),
             alerts=Alerts(found, made.verdicts, holds, truth),
             holds=holds,
-            distinct=effective_actions(made),
+            distinct=distinct,
+            unchanged=unchanged,
         )
 
 
-def effective_actions(made: Material) -> tuple[float, ...]:
-    """Effective number of actions by period: one over the chance that a step repeats the one p before it.
+def effective_actions(made: Material) -> tuple[tuple[float, ...], float]:
+    """Effective number of actions by period, and the share of repeated actions that saw the same again.
 
-    Estimated as a chain from the runs without an alert; empty where none of them has two known actions in a row.
+    One over the chance that a step repeats the one p before it, estimated as a chain from the runs without an alert;
+    empty, and 1, where none of them has two known actions in a row.
     """
     from agentlens.calibrate.chance import estimate
 
@@ -82,17 +87,18 @@ def effective_actions(made: Material) -> tuple[float, ...]:
     columns = ("run_id", "agent", "seq", "action_signature", "progress_fingerprint")
     chosen = made.events.filter(pl.col("kind").is_in(made.actions)).join(calm.lazy(), on="run_id", how="semi")
     try:
-        chain = estimate(chosen.select(columns).collect()).chain
+        estimated = estimate(chosen.select(columns).collect())
     except SettingsError:
-        return ()
+        return (), 1.0
+    chain = estimated.chain
     if chain.q is None:
-        return ()
+        return (), 1.0
     found, step = [], chain.q
     for _ in range(made.book.default.max_period):
         same = float(chain.pi @ np.diag(step))
         found.append(1 / same if same > 0 else math.inf)
         step = step @ chain.q
-    return tuple(found)
+    return tuple(found), estimated.u_lap
 
 
 def make_case(bench: Bench, row: dict[str, Any], number: int) -> Case:

@@ -13,6 +13,7 @@ from agentlens.model.event import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
 
 NANO: Final = 1_000_000_000
@@ -27,7 +28,8 @@ class Material:
     ``events`` (schema `EVENTS`), ``verdicts``, ``episodes``, ``runs`` as of `agentlens.loops`; ``boundaries``: the
     tables of `agentlens.handoffs` and `agentlens.resets` by name; ``health``: warnings by tool. ``link``: template of
     an address with ``{trace_id}`` and ``{run_id}``. ``revealed``: raw content by run, lane and seq, empty unless
-    asked for. ``stamp``: what all of it was made from.
+    asked for. ``stamp``: what all of it was made from. ``policies``: those that verdicts
+    were given under. ``selected``: whether the data are a selection, so that labels may speak of more.
     """
 
     events: pl.LazyFrame
@@ -41,6 +43,8 @@ class Material:
     link: str | None = None
     revealed: Mapping[tuple[str, str, int], str] = field(default_factory=dict)
     stamp: Mapping[str, str] = field(default_factory=dict)
+    policies: Policies | None = None
+    selected: bool = False
 
 
 EPISODE_FACTS: Final = ("stuck_us", "loop_events", "workflow", *RUN_FACTS)

@@ -26,11 +26,17 @@ Part = tuple[tuple[Section, ...], dict[str, pl.DataFrame]]
 """Sections of a page and their tables by name, for the Parquet twin."""
 
 
-def triage(bench: Bench) -> Part:
-    """Sections of the loops' tab that need no labels, and their tables."""
+def triage(bench: Bench, *, cases: bool = True, sample: bool = True) -> list[Part]:
+    """Parts of the loops' tab that need no labels; cases and sample can be left to those that have some."""
     made = bench.made
-    parts = [_operating(made), _episodes(made), _cases(bench), _facts(made), _silent(made), _claims(made)]
-    parts += [_health(made), _sample(made)]
+    parts = [_operating(made), _episodes(made)]
+    parts += [case_part(bench, bench.alerts.episodes)] if cases else []
+    parts += [_facts(made), _silent(made), _claims(made), _health(made)]
+    return parts + ([_sample(made)] if sample else [])
+
+
+def joined(parts: list[Part]) -> Part:
+    """Put parts together: their sections one after the other, their tables in one mapping."""
     tables = {name: frame for _, given in parts for name, frame in given.items()}
     return tuple(section for sections, _ in parts for section in sections), tables
 
@@ -117,16 +123,15 @@ def _episodes(made: Material) -> Part:
     return (section,), {"episodes": found}
 
 
-def _cases(bench: Bench) -> Part:
-    rows = bench.alerts.episodes.head(CASES)
+def case_part(bench: Bench, episodes: pl.DataFrame) -> Part:
+    """Tell the first episodes of a frame (rows of ``bench.alerts.episodes``) one by one."""
+    rows = episodes.head(CASES)
     if rows.is_empty():
         return (), {}
     cases = tuple(make_case(bench, row, number) for number, row in enumerate(rows.iter_rows(named=True), 1))
-    left = bench.alerts.episodes.height - rows.height
-    text = (HOW,) + (
-        (f"The {rows.height} costliest; {count(left)} further ones are in the tables.",) if left else ()
-    )
-    return (Section(anchor="cases", title="Cases", text=text, cases=cases),), {}
+    left = episodes.height - rows.height
+    more = [f"The first {rows.height}; {count(left)} further ones are in the tables."] if left else []
+    return (Section(anchor="cases", title="Cases", text=(HOW, *more), cases=cases),), {}
 
 
 def _facts(made: Material) -> Part:

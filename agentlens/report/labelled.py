@@ -1,0 +1,549 @@
+"""The report with labels: can the rule be trusted, where is it wrong, and what would mending it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from agentlens.calibrate.chance import CHANCE, chance_table, estimate
+from agentlens.calibrate.delay import DETECTION_CURVE, detection_curve
+from agentlens.calibrate.intervals import clopper_pearson
+from agentlens.calibrate.labels import labels_digest
+from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
+from agentlens.calibrate.truth import strongest
+from agentlens.errors import SettingsError
+from agentlens.report import charts
+from agentlens.report.causes import cause_counts, causes
+from agentlens.report.document import Picture, Section
+from agentlens.report.evaluation import truth_rows
+from agentlens.report.listing import listing, number, share
+from agentlens.report.misses import near_misses
+from agentlens.report.sampling import draw
+from agentlens.report.slices import LEAST, slices
+from agentlens.report.whatif import greedy
+from agentlens.report.words import count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentlens.report.cases import Bench
+    from agentlens.report.evaluation import Evaluation
+    from agentlens.report.triage import Part
+
+DRAWS: Final = 400
+_NO_PROMISE: Final = (
+    "These numbers describe the labelled runs; they promise nothing of others. agentlens calibrate tests a rule, and"
+    " certifies it or refuses."
+)
+_VOID: Final = "It is void when normaliser, fingerprint, key or label version changes."
+
+
+def verdict_box(found: Evaluation, profile: Mapping[str, Any] | None, base_rate: float) -> Part:
+    """Part 1: the rule, its status, and the numbers that matter, each with its counts and interval."""
+    force = found.force()
+    status, told = _status(found, profile)
+    worth = _worth(force, base_rate)
+    rows = [
+        (
+            "false-positive rate per healthy run, averaged over task groups",
+            force["fpr"],
+            force["fpr_low"],
+            force["fpr_high"],
+            f"{force['alarmed_runs']} of {force['healthy_runs']} runs in {force['healthy_groups']} groups",
+        ),
+        ("the same if uncertain counted as an alert", force["fpr_if_uncertain"], None, None, ""),
+        (
+            "incidents detected",
+            force["detection"],
+            force["detection_low"],
+            force["detection_high"],
+            f"{force['detected']} of {force['incidents']}",
+        ),
+        (
+            f"detected within {found.looking.within_events} events of the onset",
+            force["detection_within"],
+            force["detection_within_low"],
+            None,
+            f"{force['detected_within'] or 0} of {force['incidents_with_onset']} with an onset",
+        ),
+        *((f"an alert is an incident, at a base rate of {share(base_rate)}", *row, "") for row in worth),
+    ]
+    shares = pl.DataFrame(
+        rows,
+        schema=["measure", "value", "low", "high", "counts"],
+        orient="row",
+        schema_overrides=dict.fromkeys(("value", "low", "high"), pl.Float64),
+    )
+    numbers = [
+        ("false alerts per 1,000 healthy events", force["per_1000_events"]),
+        ("false alerts per active agent-hour", force["per_active_hour"]),
+        ("median delay in events (misses are never)", force["median_delay_events"]),
+        (f"mean delay in events, at most {found.looking.longest_events}", force["restricted_delay_events"]),
+        ("alerts per detected incident", force["alerts_per_incident"]),
+        ("events from the end of an incident until the state is off, median", force["median_reset_events"]),
+    ]
+    plain = pl.DataFrame(
+        numbers, schema={"measure": pl.String, "value": pl.Float64}, orient="row", strict=False
+    )
+    table = listing(
+        shares,
+        [
+            ("measure", "share", "text"),
+            ("value", "estimate", "share"),
+            ("low", "from", "share"),
+            ("high", "to", "share"),
+            ("counts", "counts", "text"),
+        ],
+        caption="Rates of the rule in force on the labelled runs (95 % intervals)",
+        note=("Fewer than 20 healthy runs or incidents: read these as counts." if force["thin"] else ""),
+    )
+    other = listing(
+        plain, [("measure", "measure", "text"), ("value", "value", "number")], caption="Burden and delay"
+    )
+    section = Section(
+        anchor="verdict",
+        title="Can the rule be trusted?",
+        text=(status, *told),
+        table=table,
+        parts=(Section(anchor="burden", title="Burden and delay", table=other),),
+    )
+    return (section,), {"verdict_box": shares, "burden": plain}
+
+
+def _status(found: Evaluation, profile: Mapping[str, Any] | None) -> tuple[str, tuple[str, ...]]:
+    rule = found.force()["rule"]
+    if profile is None:
+        return (
+            f"{rule}, without a certificate.",
+            (_NO_PROMISE,),
+        )
+    box, bounds = profile["profile"], profile.get("bounds", {})
+    limited = (
+        "false share of alarms" if box.get("objective") == "share" else "false-positive rate per healthy run"
+    )
+    asked = (
+        f"Asked for: at most {share(box.get('max_fpr'))} ({limited}), wrong with a chance of at most"
+        f" {share(box.get('delta'))}; p = {number(box.get('p_value'))}."
+    )
+    told = [asked]
+    if bounds:
+        told.append(
+            f"When it was calibrated: {share(bounds.get('fpr'))} (up to {share(bounds.get('fpr_high'))}) on"
+            f" {count(bounds.get('healthy_runs'))} healthy runs; {count(bounds.get('detected'))} of"
+            f" {count(bounds.get('incidents'))} incidents detected."
+        )
+    if box.get("more_groups"):
+        told.append(f"{count(box['more_groups'])} more task groups like these would certify it.")
+    if profile["versions"].get("labels") == labels_digest(found.labels):
+        told.append(
+            "The labels are those it was calibrated on: what stands below was part of choosing it, and flatters it."
+        )
+    return f"{rule}: {box['status']}. {_VOID}", tuple(told)
+
+
+def _worth(force: dict[str, Any], base_rate: float) -> list[tuple[float | None, float | None, float | None]]:
+    if not force["incidents"] or not force["healthy_runs"]:
+        return []
+    found = clopper_pearson(force["detected"], force["incidents"], 0.975)
+    false = clopper_pearson(force["alarmed_runs"], force["healthy_runs"], 0.975)
+    row = predictive_values(found, false, [base_rate]).row(0, named=True)
+    return [(row["ppv"], row["ppv_low"], row["ppv_high"])]
+
+
+def data_ledger(bench: Bench, found: Evaluation) -> Part:
+    """Part 2: what was looked at, by label."""
+    made, board = bench.made, found.board
+    state = board.runs.select("run_id", "state", "task_group")
+    kept = strongest(found.labels)
+    excluded = (
+        kept.filter(pl.col("label") == "exclude")
+        .select("run_id")
+        .unique()
+        .with_columns(excluded=pl.lit("excluded"))
+    )
+    sizes = made.runs.select(
+        "run_id",
+        "events",
+        "alerts",
+        (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds().alias("us"),
+    )
+    rows = (
+        sizes.join(state, on="run_id", how="left")
+        .join(excluded, on="run_id", how="left")
+        .with_columns(label=pl.coalesce("state", "excluded", pl.lit("unlabelled")))
+        .group_by("label")
+        .agg(
+            pl.len().cast(pl.Int64).alias("runs"),
+            pl.col("task_group").drop_nulls().n_unique().cast(pl.Int64).alias("groups"),
+            pl.col("events").sum(),
+            (pl.col("us").sum() / 3_600_000_000).alias("run_hours"),
+            (pl.col("alerts") > 0).sum().cast(pl.Int64).alias("flagged_runs"),
+        )
+        .with_columns((pl.col("flagged_runs") / pl.col("runs")).alias("flagged_share"))
+        .sort("label")
+    )
+    sources = (
+        kept.group_by("source", "label")
+        .agg(
+            runs=pl.col("run_id").n_unique().cast(pl.Int64),
+            found_by=pl.col("found_by").drop_nulls().unique().sort(),
+        )
+        .sort("source", "label")
+    )
+    text = ["Unlabelled is neither healthy nor an incident: its alert rate stands here and nowhere else."]
+    if found.left_out:
+        text.append(f"{plural(found.left_out, 'labelled run')} lie outside the selection and are left out.")
+    first = listing(
+        rows,
+        [
+            ("label", "label", "text"),
+            ("runs", "runs", "count"),
+            ("groups", "task groups", "count"),
+            ("events", "actions", "count"),
+            ("run_hours", "hours of runs", "number"),
+            ("flagged_runs", "flagged", "count"),
+            ("flagged_share", "share", "share"),
+        ],
+        caption="Runs by what is asserted of them",
+    )
+    second = listing(
+        sources,
+        [
+            ("source", "asserted by", "text"),
+            ("label", "label", "text"),
+            ("runs", "runs", "count"),
+            ("found_by", "found by", "text"),
+        ],
+        caption="Where the assertions come from",
+        note="Recall on incidents that the rule itself pointed at says little.",
+    )
+    section = Section(
+        anchor="ledger",
+        title="Data ledger",
+        text=tuple(text),
+        table=first,
+        parts=(Section(anchor="sources", title="Sources of labels", table=second),),
+    )
+    return (section,), {"ledger": rows, "label_sources": sources}
+
+
+def picture(bench: Bench, found: Evaluation, base_rate: float) -> Part:
+    """Part 3: the rule among others: trade-off, stricter and looser neighbours, how soon, chance, worth of an alert."""
+    table = found.rates
+    named = list(found.named)
+    chain = table.filter(pl.col("cell").is_in(found.chain))
+    steps = (
+        pl.DataFrame({"cell": list(found.chain)}, schema={"cell": pl.Int32})
+        .with_row_index("step")
+        .join(chain.select("cell", "rule"), on="cell", how="left", maintain_order="left")
+        .with_columns(certified=pl.lit(False))
+    )
+    curves = _curves(found, named)
+    floor = _floor(bench, found, named)
+    worth = _worth_table(found.force(), base_rate)
+    shown = [
+        ("rule", "rule", "text"),
+        ("alarmed_runs", "false runs", "count"),
+        ("healthy_runs", "of", "count"),
+        ("fpr", "rate", "share"),
+        ("fpr_high", "up to", "share"),
+        ("detected", "detected", "count"),
+        ("incidents", "of", "count"),
+        ("median_delay_events", "median delay", "count"),
+        ("only_this_false", "false only here", "count"),
+        ("only_incumbent_false", "only in force", "count"),
+        ("mcnemar_false", "p", "number"),
+    ]
+    listed = table.filter(pl.col("cell").is_in(named)).sort("cell")
+    parts = [
+        Section(
+            anchor="rules",
+            title="Beside rules that others ship",
+            picture=Picture.of(charts.pareto(table, named=named)),
+            table=listing(
+                listed,
+                shown,
+                caption="Rules on the same runs",
+                note="p: exact McNemar test on the task groups where the two differ.",
+            ),
+        ),
+        Section(
+            anchor="neighbours",
+            title="Stricter and looser",
+            text=(
+                "Described, not certified: agentlens calibrate walks such a chain on runs kept apart for it.",
+            ),
+            picture=Picture.of(charts.chain(steps, table)),
+        ),
+        Section(
+            anchor="soon",
+            title="How soon",
+            picture=Picture.of(charts.detection(curves, within=found.looking.within_events)),
+        ),
+        Section(anchor="grid", title="Full windows", picture=Picture.of(charts.sweep(table))),
+        Section(
+            anchor="chance",
+            title="Chance floor",
+            text=(
+                "Far above chance means structured repetition: a matter of evidence or exemptions, not of thresholds.",
+            ),
+            picture=Picture.of(charts.chance(floor)) if floor.height else None,
+        ),
+        Section(
+            anchor="worth",
+            title="What an alert is worth",
+            table=listing(
+                worth,
+                [
+                    ("base_rate", "base rate", "share"),
+                    ("ppv", "an alert is an incident", "share"),
+                    ("ppv_low", "from", "share"),
+                    ("ppv_high", "to", "share"),
+                    ("alerts_per_true", "alerts read for a true one", "number"),
+                ],
+                caption="Predictive value by base rate, never from the counts of labels",
+            )
+            if worth.height
+            else None,
+        ),
+    ]
+    section = Section(
+        anchor="picture",
+        title="Operating picture",
+        text=(
+            "All labelled runs, in one piece: to choose a rule from this picture is to choose it on what one looks at.",
+        ),
+        parts=tuple(parts),
+    )
+    tables = {"rates": table, "detection_curve": curves, "chance": floor, "predictive": worth}
+    return (section,), tables
+
+
+def _curves(found: Evaluation, named: list[int]) -> pl.DataFrame:
+    from agentlens.calibrate.delay import DELAYS
+    from agentlens.calibrate.rates import delays
+
+    board = found.board
+    parts = [pl.DataFrame(schema={"rule": pl.String, **DETECTION_CURVE})]
+    if not board.incident_ids.size:
+        return parts[0]
+    known = (
+        board.incidents.group_by("incident")
+        .agg(
+            pl.col("onset_known").all(),
+            pl.col("observed_until").is_not_null().any(),
+            (pl.col("stop") - pl.col("lo")).max().alias("watched"),
+        )
+        .sort("incident")
+    )
+    groups = board.runs["task_group"].gather(board.incident_runs().tolist())
+    runs = board.runs["run_id"].gather(board.incident_runs().tolist())
+    for cell in named:
+        judged = board.judged(cell)
+        late = delays(board, judged)
+        frame = pl.DataFrame(
+            {
+                "run_id": runs,
+                "task_group": groups,
+                "detected": late >= 0,
+                "already": judged.already & (late < 0),
+                "guard_ended": known["observed_until"],
+                "delay_events": late,
+                "delay_us": None,
+                "watched_events": known["watched"],
+                "watched_us": None,
+            },
+            schema=DELAYS,
+            strict=False,
+        ).with_columns(pl.when("detected").then("delay_events").alias("delay_events"))
+        curve = detection_curve(frame.filter(known["onset_known"]), draws=DRAWS)
+        name = found.rates.filter(pl.col("cell") == cell)["rule"][0]
+        parts.append(curve.select(pl.lit(name).alias("rule"), *DETECTION_CURVE))
+    return pl.concat(parts)
+
+
+def _floor(bench: Bench, found: Evaluation, named: list[int]) -> pl.DataFrame:
+    from dataclasses import replace
+
+    board = found.board
+    healthy = board.runs.filter(pl.Series(board.healthy)).select("run_id")
+    names = ("run_id", "agent", "seq", "action_signature", "progress_fingerprint")
+    rows = bench.made.events.filter(pl.col("kind").is_in(bench.made.actions)).join(
+        healthy.lazy(), on="run_id", how="semi"
+    )
+    events = rows.select(names).collect()
+    told = dict(found.rates.select("cell", "rule").iter_rows())
+    rules = [replace(board.sweep.cells[cell].rule, name=told[cell]) for cell in named]
+    observed = {
+        r["rule"]: r["per_1000_events"]
+        for r in found.rates.iter_rows(named=True)
+        if r["per_1000_events"] is not None
+    }
+    try:
+        length = int(events.group_by("run_id").len()["len"].median() or 1)  # type: ignore[arg-type]
+        return chance_table(estimate(events), rules, events=length, observed_per_1000=observed)
+    except SettingsError:  # too little is known of healthy runs to say what chance would do
+        return CHANCE.to_frame()
+
+
+def _worth_table(force: dict[str, Any], base_rate: float) -> pl.DataFrame:
+    from agentlens.calibrate.ppv import BASE_RATES
+
+    if not force["incidents"] or not force["healthy_runs"]:
+        return PREDICTIVE.to_frame()
+    return predictive_values(
+        clopper_pearson(force["detected"], force["incidents"], 0.975),
+        clopper_pearson(force["alarmed_runs"], force["healthy_runs"], 0.975),
+        [*BASE_RATES, base_rate],
+    )
+
+
+def why_false(bench: Bench, found: Evaluation) -> tuple[Part, pl.DataFrame]:
+    """Part 4: every false alert under one cause; also gives them one by one."""
+    alerts = causes(bench, found)
+    counts = cause_counts(alerts)
+    table = listing(
+        counts,
+        [
+            ("cause", "cause", "text"),
+            ("alerts", "alerts", "count"),
+            ("share", "share", "share"),
+            ("example", "for example", "text"),
+            ("what", "what it means, what to do", "text"),
+        ],
+        caption="Causes of false alerts: each alert has the first that fits",
+    )
+    text = (
+        f"{plural(alerts.height, 'false alert')}: on healthy runs, or on healthy events before an incident began.",
+    )
+    section = Section(anchor="causes", title="Causes of false alerts", text=text, table=table)
+    return ((section,), {"causes": counts, "false_alerts": alerts}), alerts
+
+
+def where_false(bench: Bench, found: Evaluation) -> Part:
+    """Part 5: slices."""
+    frame = slices(bench.made, found)
+    table = listing(
+        frame.filter(~pl.col("thin")),
+        [
+            ("by", "by", "text"),
+            ("slice", "slice", "text"),
+            ("alarmed_runs", "false runs", "count"),
+            ("healthy_runs", "of", "count"),
+            ("healthy_groups", "groups", "count"),
+            ("rate", "rate", "share"),
+            ("high", "up to", "share"),
+            ("shrunken", "shrunken", "share"),
+            ("p_holm", "p (Holm)", "number"),
+            ("holm_low", "at least", "share"),
+        ],
+        caption="False-positive rate by slice, the worst first",
+        note=f"Slices of fewer than {LEAST} healthy runs are in the tables, without a rate.",
+    )
+    text = (
+        "A slice is worse than the rest only where p, adjusted for having looked at all of them, is small. At least:"
+        " the lower limit that holds for all slices at once. Shrunken: what to expect of the slice next time."
+    )
+    section = Section(anchor="slices", title="Where alerts are false", text=(text,), table=table)
+    return (section,), {"slices": frame}
+
+
+def fixes(bench: Bench) -> Part:
+    """Part 7: what would clear false alerts, and its price."""
+    table, steps = bench.alerts.table(), greedy(bench.alerts)
+    shown = [
+        ("change", "change", "text"),
+        ("false_cleared", "false alerts cleared", "count"),
+        ("false_left", "left", "count"),
+        ("incidents_lost", "incidents lost", "count"),
+        ("incidents_left", "left", "count"),
+        ("delay_added", "actions later, median", "count"),
+    ]
+    text = (
+        "Exact on these runs: the detector under the change would say the same. A change that is chosen here is a new"
+        " hypothesis, and needs a certificate from runs that did not suggest it."
+    )
+    parts = [
+        Section(
+            anchor="changes",
+            title="One change at a time",
+            table=listing(table, shown, caption="Changes, the cheapest first"),
+        )
+    ]
+    if steps.height:
+        note = "Each on top of those above it, while it clears more false alerts than it loses incidents."
+        parts.append(
+            Section(
+                anchor="greedy",
+                title="Cheapest fixes, one after the other",
+                table=listing(steps, shown[:-1], caption="In this order", note=note),
+            )
+        )
+    section = Section(
+        anchor="fixes", title="What would mend it, and its price", text=(text,), parts=tuple(parts)
+    )
+    return (section,), {"counterfactuals": table, "fixes": steps}
+
+
+def missed(bench: Bench, found: Evaluation) -> Part:
+    """Part 8: near misses."""
+    frame = near_misses(bench.made, found)
+    table = listing(
+        frame,
+        [
+            ("run_id", "run", "text"),
+            ("agent", "agent", "text"),
+            ("kind", "kind", "text"),
+            ("actions", "actions", "count"),
+            ("period", "period", "count"),
+            ("stretch", "came to", "count"),
+            ("needed", "of", "count"),
+            ("nearest_seq", "at event", "count"),
+            ("broken_at", "broken at", "count"),
+            ("broken_by", "by", "text"),
+        ],
+        caption="Silent incidents, the nearest first",
+        note="Masked: long enough, and a lease, a retry or a failure went before the loop.",
+    )
+    text = (
+        f"{plural(frame.height, 'incident')} without an alert inside."
+        if frame.height
+        else "Every incident was detected."
+    )
+    section = Section(
+        anchor="misses", title="Near misses", text=(text,), table=table if frame.height else None
+    )
+    return (section,), {"near_misses": frame}
+
+
+def queue(bench: Bench, found: Evaluation) -> Part:
+    """Part 9: what to review next."""
+    labelled = found.board.runs.select("run_id")
+    open_runs = draw(bench.made.runs.join(labelled, on="run_id", how="anti"))
+    wrong = found.alerts.filter(pl.col("false")).select(pl.col("run_id").unique().sort())
+    again = bench.made.runs.join(wrong, on="run_id", how="semi")
+    doubted = draw(again).with_columns(stratum=pl.lit("false alarm")) if again.height else open_runs.clear()
+    frame = pl.concat([doubted, open_runs])
+    table = listing(
+        frame,
+        [
+            ("run_id", "run", "text"),
+            ("stratum", "why", "text"),
+            ("taken", "drawn", "count"),
+            ("of", "of", "count"),
+            ("probability", "probability", "share"),
+        ],
+        caption="Runs to review next",
+        note="agentlens review mixes them, hides which is which, and reads the decisions back.",
+    )
+    text = (
+        "A hidden incident among healthy labels counts as a false alarm of a rule that found it: review those first.",
+    )
+    section = Section(anchor="queue", title="Review queue", text=text, table=table if frame.height else None)
+    return (section,), {"review_queue": frame}
+
+
+def truth_of(found: Evaluation) -> pl.DataFrame:
+    """Return what `agentlens.report.whatif.Alerts` asks for."""
+    return truth_rows(found.board).select("run_id", "agent", "seq", "false", "incident", "since")
