@@ -381,6 +381,16 @@ def _label(parser: argparse.ArgumentParser) -> None:
         made["add"].add_argument(f"--{name}", metavar="X", help=what, required=name in {"scope", "label"})
 
 
+def _lab(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lake", metavar="LAKE", nargs="?", help="your lake (default: the shipped fleet)")
+    parser.add_argument("--labels", metavar="FILE", help="labels of its runs and handoffs")
+    parser.add_argument("--policies", metavar="FILE", help="declared retry policies and waiting tools (TOML)")
+    parser.add_argument(
+        "--into", metavar="DIR", default="agentlens-lab", help="where the copy goes (default agentlens-lab)"
+    )
+    parser.add_argument("--copy-only", action="store_true", help="copy the notebooks and start nothing")
+
+
 # verb -> (one line, what it takes); the order is the order of the help page
 VERBS = {
     "demo": ("read the shipped fleet, judge it, write tables and one HTML page", _demo),
@@ -394,6 +404,7 @@ VERBS = {
     "explain": ("what was dropped, masked and kept for one event", _explain),
     "health": ("where signatures or fingerprints can not be trusted", _health),
     "formats": ("the formats that can be read", _formats),
+    "lab": ("open JupyterLab on a copy of the notebooks", _lab),
     "sql": ("query a lake with DuckDB, read-only", _sql),
     "forget": ("delete runs from a lake", _forget),
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from agentlens.normalise.rows import Normaliser
     from agentlens.results import Loops
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data"
@@ -79,14 +80,33 @@ def fleet_folder(out: Path, shipped: Path = SHIPPED) -> Path:
     return out / "fleet"
 
 
-def _judged(data: Path, lake: Path) -> tuple[Loops, pl.DataFrame]:
-    from agentlens import api
+def demo_normaliser(*tables: str | Path) -> Normaliser:
+    """Return the normaliser of the demo: its key is public, so that everyone's digests are the same."""
     from agentlens.normalise.digest import Key
     from agentlens.normalise.rows import Normaliser
     from agentlens.normalise.tables import Tables
 
-    normaliser = Normaliser(key=Key.public_demo(), tables=Tables.load())
-    api.ingest(*(data / name for name in EXPORTS), into=lake, normaliser=normaliser, workers=1)
+    return Normaliser(key=Key.public_demo(), tables=Tables.load(*(Path(path) for path in tables)))
+
+
+def demo_lake(out: Path) -> tuple[Path, Path]:
+    """Read the shipped fleet into ``out/lake``; return the lake and the folder of the exports."""
+    out.mkdir(parents=True, exist_ok=True)
+    data, lake = fleet_folder(out), out / "lake"
+    _read(data, lake)
+    return lake, data
+
+
+def _read(data: Path, lake: Path) -> None:
+    from agentlens import api
+
+    api.ingest(*(data / name for name in EXPORTS), into=lake, normaliser=demo_normaliser(), workers=1)
+
+
+def _judged(data: Path, lake: Path) -> tuple[Loops, pl.DataFrame]:
+    from agentlens import api
+
+    _read(data, lake)
     events = _events(lake)
     return api.loops(lake), events
 

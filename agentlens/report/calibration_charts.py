@@ -360,7 +360,7 @@ def chance(table: Frame) -> alt.LayerChart:
         "rate:Q",
         scale=alt.Scale(type="log"),
         title="false alarms per 1,000 healthy events",
-        axis=alt.Axis(format=".0e", tickCount=6),
+        axis=alt.Axis(format="~g", tickCount=6),
     )
     base = chart_of("chance").encode(y=y)
     spread = base.mark_rule(color="#cccccc").encode(
@@ -377,7 +377,8 @@ def chance(table: Frame) -> alt.LayerChart:
         ),
         tooltip=["rule:N", what, alt.Tooltip("rate:Q", format=".3g")],
     )
-    above = kept.filter(pl.col("structured"))["rule"].n_unique() if kept.height else 0
+    structured = kept.group_by("rule").agg(pl.col("structured").fill_null(value=False).all())
+    above = int(structured["structured"].sum())
     verb = "alarms" if above == 1 else "alarm"
     told = f"{plural(len(names), 'rule')}; {above} {verb} far more often than chance explains"
     chart = layered(
