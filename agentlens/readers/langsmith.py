@@ -217,7 +217,7 @@ def _started(row: dict[str, Any], chunks: list[re.Match[str]], report: Report) -
         return told
     day, digits = chunks[-1][1], (chunks[-1][2] or "").ljust(6, "0")
     try:
-        at = datetime.strptime(day, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+        at = datetime.fromisoformat(f"{day}+00:00")
     except ValueError:
         return told
     placed = (at - _EPOCH) // _US + int(digits)
