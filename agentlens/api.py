@@ -124,6 +124,18 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
     return RuleBook.load(Path(rule))
 
 
+def versions_of(opened: Opened) -> dict[str, str]:
+    """Return the versions of the events and, where a lake holds labels, of its labels."""
+    found = opened.versions()
+    if opened.lake is None or not opened.lake.labels_folder.is_dir():
+        return found
+    from agentlens.calibrate.label_store import LabelStore
+    from agentlens.calibrate.labels import labels_digest
+
+    told = LabelStore.of(opened.lake).read()
+    return found if told.is_empty() else {**found, "labels": labels_digest(told)}
+
+
 def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version: bool = False) -> None:
     """Refuse a profile that was made for data of other versions; a rule file without versions is let through.
 
@@ -212,7 +224,8 @@ def loops(
 
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
-    refuse_other_versions(rule, opened.versions(), any_version=any_version)
+    if rule is not None:
+        refuse_other_versions(rule, versions_of(opened), any_version=any_version)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     return Loops.concat(loop_parts(opened, rule_book(rule), loaded, action_kinds(actions)))
 

@@ -164,6 +164,13 @@ def test_labels_live_in_the_lake(lake, made, tmp_path, capsys):
     assert main(["calibrate", str(lake), "--max-fpr", "0.1", "--out", str(out)]) == 0
     made_of = tomllib.loads((out / "profile.toml").read_text())["made"]
     assert (made_of["labels_from"], made_of["excluded_runs"]) == ("store", 1)
+    rule = ["loops", str(lake), "--rule", str(out / "profile.toml")]
+    assert main(rule) == 0
+    more = ["--run-id", "r001", "--scope", "run", "--label", "exclude", "--label-version", "2"]
+    assert main(["label", "add", str(lake), *more]) == 0
+    capsys.readouterr()
+    assert main(rule) == 2
+    assert "made for labels" in capsys.readouterr().err
 
 
 def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):

@@ -98,6 +98,7 @@ def check_profile(path: str | Path, found: Mapping[str, str], *, any_version: bo
         A profile, or any rule file: one without ``[versions]`` says nothing and is let through.
     found
         Versions of the data by name, several separated by commas; names that are absent or empty are not compared.
+        ``labels``: version of the lake's label store, compared where the profile was made from it.
     any_version
         Use it all the same.
 
@@ -116,7 +117,10 @@ def check_profile(path: str | Path, found: Mapping[str, str], *, any_version: bo
         )
     if any_version:
         return
-    for name in VERSIONS:
+    made = tables.get("made")
+    stored = isinstance(made, dict) and made.get("labels_from") == "store"
+    # labels from a file are not at hand here; those of the lake's own store are
+    for name in (*VERSIONS, "labels") if stored else VERSIONS:
         wanted, here = str(tables["versions"].get(name, "")), found.get(name, "")
         if wanted and here and wanted != here:
             raise SettingsError(

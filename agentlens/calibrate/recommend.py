@@ -259,6 +259,8 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
     """
     name = choose_chain(board, goal, offered) if explored and len(offered) > 1 else next(iter(offered))
     cells = offered[name]
+    if explored and goal.objective == "share":
+        cells = cells[_likeliest(board, goal, cells) :]
     tester = Tester(board, goal)
     if not tester.groups:
         what = "healthy run" if goal.objective == "fpr" else "labelled run"
@@ -275,6 +277,13 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
         return _answer(Status.INFEASIBLE, None, certificate, tester)
     nearest = hopeful.filter(pl.col("more_groups") == pl.col("more_groups").min())
     return _answer(Status.PROVISIONAL, _best(board, goal, nearest["cell"].to_list()), certificate, tester)
+
+
+def _likeliest(board: Board, goal: Goal, cells: Sequence[int]) -> int:
+    """Where on a chain explore says that a share is certified most easily: the walk starts there, and loosens."""
+    tester = Tester(board, goal, ("explore",))
+    p_values = [tester.test(cell)["p_rate"] for cell in cells]
+    return p_values.index(min(p_values))
 
 
 def _answer(status: Status, cell: int | None, certificate: pl.DataFrame, tester: Tester) -> Recommendation:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agentlens.api import loop_parts, refuse_other_versions, rule_book
+from agentlens.api import loop_parts, refuse_other_versions, rule_book, versions_of
 from agentlens.data import action_kinds, open_data
 from agentlens.model.enums import Verdict
 from agentlens.model.select import Selection
@@ -36,7 +36,8 @@ def run(args: Namespace) -> int:
         sql=args.sql,
     )
     tell_report(args.data, opened.report)
-    refuse_other_versions(args.rule, opened.versions(), any_version=args.any_version)
+    if args.rule:
+        refuse_other_versions(args.rule, versions_of(opened), any_version=args.any_version)
     result = Loops.concat(loop_parts(opened, book, policies, kinds))
     if args.out:
         write_tables(result, args.out)
