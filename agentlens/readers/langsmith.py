@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers.base import Format, Record, Report
@@ -36,6 +37,7 @@ _INTERRUPTS: Final = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleU
 _INTERRUPT_ID: Final = re.compile(r"\bid='([^']{1,80})'")
 _GOTO: Final = re.compile(r"\bgoto='([^']{1,80})'")
 _RESUME: Final = re.compile(r"Command\([^)]*\bresume=")
+_IDS: Final = frozenset({"id", "trace_id", "parent_run_id", "session_id"})
 _SESSIONS: Final = ("thread_id", "session_id", "conversation_id")
 _UUID: Final = re.compile(r":[0-9a-f]{8}-[0-9a-f-]{27}(?=\||$)")
 _OWN: Final = frozenset(
@@ -98,6 +100,7 @@ class _Runs:
         self.spans = Spans(self.report)
 
     def add(self, row: dict[str, Any], position: int, order: int) -> Iterator[RawEvent]:
+        row = {name: _as_text(value) if name in _IDS else value for name, value in row.items()}
         key, half = _id_of(row), _Half(row, position, order)
         if key is None:
             self.report.quarantine(position, "a run without id and dotted_order", "record")
@@ -150,6 +153,11 @@ class _Runs:
                     self.waits[event.identity] = (depth, event)
             else:
                 yield event
+
+
+def _as_text(value: Any) -> Any:
+    """Return an id as text; Parquet may hold its sixteen bytes."""
+    return str(UUID(bytes=value)) if isinstance(value, bytes) and len(value) == 16 else value
 
 
 def _chunks(row: dict[str, Any]) -> list[re.Match[str]]:

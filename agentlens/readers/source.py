@@ -311,8 +311,14 @@ def _inside(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(root, name)
-            if not name.startswith(".") and path.is_file():
+            if not name.startswith(".") and path.is_file() and not _is_beside_database(path):
                 yield path
+
+
+def _is_beside_database(path: Path) -> bool:
+    """Say whether SQLite keeps this file for the database beside it: it is no source of its own."""
+    base, mark, kind = path.name.rpartition("-")
+    return bool(mark) and kind in {"wal", "shm", "journal"} and path.with_name(base).is_file()
 
 
 def _source(path: Path) -> Source:

@@ -14,6 +14,7 @@ import pytest
 from agentlens.model.raw import ABSENT
 from agentlens.readers import langgraph
 from agentlens.readers.message_pack import PackedError, unpack
+from agentlens.readers.source import expand
 from tests.readers.reading import events, records, said, tools
 from tests.readers.test_bad_input import _mutated, read
 
@@ -306,6 +307,16 @@ def test_a_compressed_database_gives_the_same(tmp_path: Path) -> None:
     packed = tmp_path / "b.sqlite.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert list(map(said, records(packed, "langgraph")[0])) == list(map(said, records(path)[0]))
+
+
+def test_what_sqlite_keeps_beside_a_database_is_no_source(tmp_path: Path) -> None:
+    """Log and index are passed over in a folder; a log that holds something is told of."""
+    path = database(tmp_path / "a.sqlite", WRITES[:1])
+    for name in ("a.sqlite-wal", "a.sqlite-shm", "other-wal"):
+        (tmp_path / name).write_bytes(b"x")
+    assert [source.path.name for source in expand([tmp_path])] == ["a.sqlite", "other-wal"]
+    _, report = records(path)
+    assert list(report.repaired) == ["write-ahead log beside the database left unread: checkpoint it first"]
 
 
 def test_a_database_is_never_written_and_views_are_not_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import polars as pl
 import pytest
@@ -156,6 +157,17 @@ def test_every_shape_says_the_same(tmp_path: Path) -> None:
     wanted = facts(lines(*RUNS))
     for shape in shapes:
         assert facts(shape) == wanted
+
+
+def test_ids_that_are_bytes_are_the_same_ids(tmp_path: Path) -> None:
+    """Some writers keep an id as its sixteen bytes."""
+    path = parquet(tmp_path / "a.parquet")
+    wanted = [event.span_id for event in events(path)]
+    packed = pl.read_parquet(path).with_columns(
+        pl.Series("id", [UUID(uid(n)).bytes for n in range(1, len(RUNS) + 1)], dtype=pl.Binary)
+    )
+    packed.write_parquet(tmp_path / "b.parquet")
+    assert [event.span_id for event in events(tmp_path / "b.parquet")] == wanted
 
 
 def test_a_half_that_stays_alone_is_open() -> None:
