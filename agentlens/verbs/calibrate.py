@@ -147,7 +147,7 @@ def _chance(result: Calibration) -> str:
     if rows.is_empty() or rows["observed_per_1000"][0] is None:
         return "no floor: too little is known of healthy runs"
     floor, seen = rows["per_1000_events"][0], rows["observed_per_1000"][0]
-    return f"{floor:.2g} false alerts per 1,000 events expected by coincidence (Markov), {seen:.2g} seen"
+    return f"at most {floor:.2g} false alerts per 1,000 events by coincidence (Markov), {seen:.2g} seen"
 
 
 def _rules(result: Calibration, *, share: bool) -> pl.DataFrame:

@@ -215,3 +215,42 @@ def test_a_certify_split_without_healthy_runs_is_one_line():
     told = labels(HEALTHY[0], *({"run_id": f"i{i}", "scope": "run", "label": "incident"} for i in range(9)))
     with pytest.raises(SettingsError, match="certify: the split holds no healthy run; accepted:"):
         calibrate_loops([events.lazy()], told, Plan(grid=False))
+
+
+def failing_runs(tasks: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Two runs a task: one that works, one that is stuck; every tenth task's working run repeats itself thrice."""
+    frames, rows = [], []
+    for n in range(tasks):
+        works = "aaabcde" if n % 10 == 0 else "abcdefg"
+        frames += [lane(f"h{n:03d}", works, at=1000 * n), lane(f"i{n:03d}", "abxxxxxx", at=1000 * n)]
+        task = {"task_group": f"t{n}", "scope": "run"}
+        rows += [
+            {"run_id": f"h{n:03d}", "label": "healthy", **task},
+            {"run_id": f"i{n:03d}", "label": "incident", **task},
+        ]
+    return lanes(*frames), labels(*rows)
+
+
+def test_a_share_of_false_alarms_is_certified_up_to_the_rule_that_breaks_it():
+    """The chain from the incumbent stops where every tenth task alarms falsely; the loosest certified rule is chosen."""
+    events, told = failing_runs(120)
+    found = calibrate_loops(
+        [events.lazy()], told, Plan(goal=Goal(objective="share", max_fpr=0.05), grid=False)
+    )
+    certified = dict(found.answer.certificate.select("rule", "certified").rows())
+    assert found.answer.status == Status.CERTIFIED
+    assert certified["laps((4, 3, 2))"]
+    assert not certified["laps((3, 2, 2, 2, 2))"]
+    assert found.splits.frame["split"].unique().to_list() == ["certify"]
+    row = found.rates.row(found.answer.cell, named=True)
+    assert (row["true_alarms"], row["false_alarms"]) == (120, 0)
+
+
+def test_explore_says_where_the_chain_of_a_share_starts():
+    """With an explore split the walk begins at the likeliest rule, and test groups stay unread."""
+    events, told = failing_runs(240)
+    plan = Plan(goal=Goal(objective="share", max_fpr=0.05), grid=False, shares=(0.3, 0.5, 0.2))
+    found = calibrate_loops([events.lazy()], told, plan)
+    assert found.answer.certificate["groups"].to_list() == [120] * found.answer.certificate.height
+    assert found.answer.certificate["tested"][0]
+    assert found.answer.status == Status.CERTIFIED
