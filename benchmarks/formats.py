@@ -92,7 +92,7 @@ def _decode(path: Path) -> int:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return sum(_json(archive.read(name)) for name in archive.namelist())
     if data[:6] == b"SQLite":
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as database:
             tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             return sum(len(database.execute(f'SELECT * FROM "{t}"').fetchall()) for (t,) in tables)  # noqa: S608
     return _json(data)
