@@ -240,6 +240,21 @@ def _report(parser: argparse.ArgumentParser) -> None:
     _selection(parser)
 
 
+def _compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--against", metavar="FILE|NAME", help="a second rule for the same runs")
+    what.add_argument("--versions", metavar="A,B", help="two agent versions under one rule")
+    what.add_argument("--at", metavar="TIME", help="runs that started before TIME beside those from TIME on")
+    parser.add_argument("--labels", metavar="FILE", help="labels, to compare false alarms and detection too")
+    _rules(parser)
+    parser.add_argument("--html", metavar="FILE", help="write one self-contained HTML page")
+    parser.add_argument("--out", metavar="DIR", help="write the result tables as Parquet into DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line on standard output")
+    _reading(parser)
+    _selection(parser)
+
+
 def _explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lake", metavar="LAKE")
     parser.add_argument("run", metavar="RUN")
@@ -401,6 +416,7 @@ VERBS = {
     "calibrate": ("choose a loop rule on labelled runs, with a certificate or a refusal", _calibrate),
     "label": ("add to and look at the labels of a lake", _label),
     "report": ("one page: episodes, cases, handoffs, resets; with labels what is wrong and why", _report),
+    "compare": ("two rules, agent versions or periods side by side", _compare),
     "explain": ("what was dropped, masked and kept for one event", _explain),
     "health": ("where signatures or fingerprints can not be trusted", _health),
     "formats": ("the formats that can be read", _formats),

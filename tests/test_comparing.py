@@ -1,0 +1,129 @@
+"""Two rules, versions or periods beside each other: paired where they can be, and the same again each time."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from agentlens.cli import main
+from agentlens.comparing import compare
+from agentlens.errors import InputError, SettingsError
+from tests.report.lanes import START
+from tests.report.made import events, lane
+from tests.report.test_labelled import told
+from tests.report.test_page import words
+
+
+def fleet() -> pl.DataFrame:
+    """Twelve runs that poll (equal calls, other results) and twelve that are stuck, in two versions and two days."""
+    lanes = []
+    for i in range(12):
+        facts = {"agent_version": "1" if i < 6 else "2", "workflow": "w"}
+        polling = lane(f"poll{i:02d}", "ABBBBBC", **facts)
+        stuck = lane(
+            f"stuck{i:02d}", "ABBBB" + ("BB" if i < 6 else "CD"), "axxxx" + ("xx" if i < 6 else "cd"), **facts
+        )
+        shift = timedelta(days=0 if i < 6 else 1)
+        lanes += [[row | {"at": row["at"] + shift} for row in one] for one in (polling, stuck)]
+    return events(*lanes)
+
+
+def labels() -> pl.DataFrame:
+    healthy = {f"poll{i:02d}": "healthy" for i in range(12)}
+    return told(**healthy, **{f"stuck{i:02d}": "1" for i in range(12)})
+
+
+def row(result, measure: str) -> dict:
+    return result.measures.filter(pl.col("measure") == measure).row(0, named=True)
+
+
+def test_two_rules_on_the_same_runs_are_paired() -> None:
+    """Counting calls alone alarms on every poll; comparing results alarms on none; both find the stuck runs."""
+    result = compare(fleet(), rule="laps", against="same_call", labels=labels())
+    false = row(result, "false_alarm")
+    assert (false["first"], false["second"], false["difference"], false["groups"]) == (0.0, 1.0, 1.0, 12)
+    assert false["paired"]
+    assert false["p_value"] < 0.001
+    found = row(result, "detected")
+    assert (found["first"], found["second"], found["p_value"]) == (1.0, 1.0, 1.0)
+    assert result.totals["flagged_runs"].to_list() == [12, 24]
+
+
+def test_versions_of_different_tasks_are_drawn_apart() -> None:
+    """The difference has limits and no p-value; tokens in loops are nothing where there was no loop."""
+    result = compare(fleet(), versions=("1", "2"))
+    tokens = row(result, "loop_tokens")
+    assert (tokens["runs_first"], tokens["runs_second"], tokens["paired"], tokens["p_value"]) == (
+        12,
+        12,
+        False,
+        None,
+    )
+    assert tokens["first"] == 300.0  # six of twelve runs, 600 tokens each
+    assert tokens["second"] == 250.0
+    assert tokens["low"] < tokens["difference"] == -50.0 < tokens["high"]
+
+
+def test_versions_that_share_tasks_are_paired_by_task() -> None:
+    """The same task on both sides is compared with itself."""
+    task = pl.col("run_id").str.slice(-2).cast(pl.Int64) % 6
+    frame = fleet().with_columns(
+        task_group=pl.concat_str(pl.col("run_id").str.slice(0, 1), task.cast(pl.String))
+    )
+    found = row(compare(frame, versions=("1", "2")), "loop_tokens")
+    assert (found["paired"], found["groups"]) == (True, 12)
+
+
+def test_before_and_after_a_time() -> None:
+    """Runs belong to the side in which they start."""
+    result = compare(fleet(), at=START + timedelta(hours=12))
+    assert result.names == ("before", "after")
+    assert result.totals["runs"].to_list() == [12, 12]
+
+
+def test_what_can_not_be_compared_is_one_line() -> None:
+    """No comparison, two of them, a version that is not there, a time outside the data."""
+    for wrong in ({}, {"against": "laps", "versions": ("1", "2")}):
+        with pytest.raises(SettingsError, match="exactly one comparison"):
+            compare(fleet(), **wrong)
+    with pytest.raises(SettingsError, match="accepted: 1, 2"):
+        compare(fleet(), versions=("1", "3"))
+    with pytest.raises(InputError, match="no run with a time after"):
+        compare(fleet(), at="2030-01-01")
+
+
+def test_the_page_names_both_sides_and_is_the_same_each_time() -> None:
+    """Equal bytes in any order of rows; the runs on which the two differ are listed."""
+    html = compare(fleet(), rule="laps", against="same_call", labels=labels()).html()
+    assert (
+        html == compare(fleet().reverse(), rule="laps", against="same_call", labels=labels().reverse()).html()
+    )
+    said = words(html)
+    assert "laps beside same_call: 24 runs, 24 runs." in said
+    assert "rows" not in said or "poll00" in said
+    assert "Runs on which the two differ" in said
+
+
+def test_compare_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    """Tables as Parquet, a page, JSON lines; a bad pair of versions exits with 2."""
+    monkeypatch.setenv("AGENTLENS_KEY", "a key for the tests, long enough")
+    source = tmp_path / "events.ndjson"
+    rows = [
+        {"run_id": f"r{n}", "seq": i, "tool": "t", "args": {}, "result": "x" if n else str(i)}
+        for n in (0, 1)
+        for i in range(5)
+    ]
+    source.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    out = ["--out", str(tmp_path / "out"), "--html", str(tmp_path / "page.html"), "--json"]
+    assert main(["compare", str(source), "--against", "same_call", *out]) == 0
+    measures = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (measures[0]["measure"], measures[0]["first"], measures[0]["second"]) == ("flagged", 0.5, 1.0)
+    assert pl.read_parquet(tmp_path / "out" / "totals.parquet").height == 2
+    assert main(["compare", str(source), "--versions", "1"]) == 2
+    assert "two different agent versions" in capsys.readouterr().err
