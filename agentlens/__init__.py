@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentlens._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from agentlens import datasets
+    from agentlens import chart, datasets
     from agentlens.api import health, ingest, loops, make_normaliser, sql
     from agentlens.boundaries import handoffs, resets
     from agentlens.calibrating import calibrate
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from agentlens.errors import AgentlensError
     from agentlens.explaining import explain
     from agentlens.lake import Lake
-    from agentlens.report import charts as chart
     from agentlens.reporting import write_report
 
 __all__ = [
@@ -58,7 +57,7 @@ _WHERE = {
     "explain": "agentlens.explaining",
     "write_report": "agentlens.reporting",
 }
-_MODULES = {"chart": "agentlens.report.charts", "datasets": "agentlens.datasets"}
+_MODULES = {"chart": "agentlens.chart", "datasets": "agentlens.datasets"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlens._version import __version__
-from agentlens.data import Data, action_kinds, each, open_data
+from agentlens.data import Data, action_kinds, default_normaliser, each, open_data
 from agentlens.model.select import Selection
 from agentlens.results import Loops
 
@@ -89,7 +89,7 @@ def ingest(
         Path(into),
         format=format,
         sql=mapping(sql),
-        normaliser=normaliser or make_normaliser(),
+        normaliser=normaliser or default_normaliser(),
         workers=workers,
         progress=progress,
         dry_run=dry_run,

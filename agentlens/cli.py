@@ -204,7 +204,9 @@ def _rules(parser: argparse.ArgumentParser) -> None:
 
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
-    parser.add_argument("--labels", metavar="FILE", help="labels (CSV, NDJSON or Parquet); without them: triage")
+    parser.add_argument(
+        "--labels", metavar="FILE", help="labels (CSV, NDJSON or Parquet); without them: triage"
+    )
     parser.add_argument("--profile", metavar="FILE", help="profile.toml of agentlens calibrate")
     parser.add_argument(
         "--any-version", action="store_true", help="use a profile although its versions do not match the data"
@@ -461,7 +463,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = importlib.import_module(f"agentlens.verbs.{args.verb}").run(args)
         sys.stdout.flush()
     except AgentlensError as error:
-        print(f"agentlens {args.verb}: {error}", file=sys.stderr)
+        from agentlens.verbs.console import plain
+
+        print(f"agentlens {args.verb}: {plain(str(error).replace(chr(10), ' '))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print(f"agentlens {args.verb}: stopped; nothing half-done was kept", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -74,6 +75,7 @@ def open_data(
     from agentlens.lake import Lake, read_file
 
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
+        _check_types(data.lazy())
         return Opened(parts=(selection.apply(data.lazy()),))
     if isinstance(data, str | Path):
         path = Path(data)
@@ -82,10 +84,10 @@ def open_data(
                 str(data), "no such file or folder", accepted="a lake's folder or a trace export"
             )
         if not is_lake(path):
-            from agentlens.api import make_normaliser, mapping
+            from agentlens.api import mapping
 
             events, receipts, branches, report = read_file(
-                data, normaliser or make_normaliser(), format=format, sql=mapping(sql)
+                data, normaliser or default_normaliser(), format=format, sql=mapping(sql)
             )
             return Opened(
                 parts=(selection.apply(events),), receipts=receipts, branches=branches, report=report
@@ -97,6 +99,39 @@ def open_data(
         branches=data.branches(),
         lake=data,
     )
+
+
+def _check_types(events: pl.LazyFrame) -> None:
+    """Refuse a frame with a column that can not be of the event table's type; the message names it."""
+    from agentlens.errors import SchemaError
+    from agentlens.model.event import EVENTS
+
+    for name, given in events.collect_schema().items():
+        wanted = EVENTS.get(name)
+        if wanted is None or given == wanted or given.is_nested():
+            continue
+        try:
+            events.select(pl.col(name).cast(wanted)).collect()
+        except pl.exceptions.PolarsError:
+            raise SchemaError(
+                f"events: column {name!r} is {given} and holds values that are no {wanted}; accepted: {wanted}"
+            ) from None
+
+
+def default_normaliser() -> Normaliser:
+    """Return the user's own key and the shipped tables; a key that had to be made is announced.
+
+    Warns
+    -----
+    UserWarning
+        When the key was made just now: digests of two keys can not be compared.
+    """
+    from agentlens.api import make_normaliser
+
+    made = make_normaliser()
+    if made.key.made:
+        warnings.warn(f"a digest key was made ({made.key.origin}); keep it", UserWarning, stacklevel=3)
+    return made
 
 
 def action_kinds(text: str | Sequence[str]) -> tuple[str, ...]:

@@ -50,14 +50,14 @@ def explain(
     InputError
         If there is no such event, several lanes have one, or its source is gone or has changed.
     """
-    from agentlens.api import make_normaliser
+    from agentlens.data import default_normaliser
     from agentlens.lake import Lake as LakeClass
     from agentlens.normalise.digest import Key
     from agentlens.normalise.explain import explain as judge
 
     opened = lake if isinstance(lake, LakeClass) else LakeClass.open(Path(lake))
     row = _event(opened, run, seq, agent)
-    made = normaliser or make_normaliser()
+    made = normaliser or default_normaliser()
     if made.key.key_id != row["key_id"] == Key.public_demo().key_id:
         made = replace(made, key=Key.public_demo())  # a lake of the demo explains itself
     raw = _raw(opened, row, Path(root) if root else None, sql)

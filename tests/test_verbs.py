@@ -159,3 +159,37 @@ def test_the_python_functions_take_frames_files_and_lakes(lake: Path, tmp_path: 
     assert from_frame.verdicts.equals(from_lake.verdicts)
     assert from_lake.verdicts.equals(from_file.verdicts)
     assert "verdicts" in from_lake._repr_html_()
+
+
+def test_a_frame_of_other_types_is_one_clear_error() -> None:
+    """The column, its type, and what would be accepted."""
+    frame = pl.DataFrame({"run_id": ["r"], "seq": ["first"], "tool": ["t"]})
+    with pytest.raises(agentlens.AgentlensError, match=r"'seq' is String .* accepted: Int64"):
+        agentlens.loops(frame)
+
+
+def test_a_key_that_had_to_be_made_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python as from the command line: digests of two keys can not be compared."""
+    monkeypatch.delenv("AGENTLENS_KEY")
+    source = ndjson(tmp_path / "e.ndjson", [{"run_id": "r", "seq": 0, "tool": "t", "args": {}}])
+    with pytest.warns(UserWarning, match="a digest key was made"):
+        agentlens.loops(source)
+    agentlens.loops(source)  # the second time it is there
+
+
+def test_charts_can_be_imported_by_name() -> None:
+    """``agentlens.chart`` is a module like any other."""
+    from agentlens.chart import timeline
+
+    assert agentlens.chart.timeline is timeline
+
+
+def test_an_escape_sequence_in_a_file_name_stays_off_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors are text of the input too."""
+    path = tmp_path / "a\u001b[31m.ndjson"
+    path.write_text('{"x": 1}\n', encoding="utf-8")
+    assert main(["ingest", str(path), "--into", str(tmp_path / "lake")]) == 2
+    said = capsys.readouterr()
+    assert "\u001b" not in said.out + said.err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agentlens.api import sql
-from agentlens.verbs.console import console, print_json, print_table
+from agentlens.verbs.console import console, plain, print_json, print_table
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +22,9 @@ def run(args: Namespace) -> int:
     if args.json:
         print_json(frame)
     elif args.csv:
-        sys.stdout.write(_inert(frame).write_csv())
+        text = _inert(frame).write_csv()
+        # a terminal is shown no escape sequences; a file or pipe gets the bytes as they are
+        sys.stdout.write("\n".join(map(plain, text.split("\n"))) if sys.stdout.isatty() else text)
     else:
         print_table(console(), f"{frame.height:,} rows", frame, limit=100)
     return 0
