@@ -62,7 +62,8 @@ def select(
             relation = connection.sql(query)
             found: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
         except duckdb.Error as error:
-            raise InputError(f"sql: {error}; accepted: {_ACCEPTED.format(views)}") from None
+            said = " ".join(str(error).split())  # with its hints it is several lines
+            raise InputError(f"sql: {said}; accepted: {_ACCEPTED.format(views)}") from None
     return found
 
 

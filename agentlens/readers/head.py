@@ -35,12 +35,14 @@ class Head:
     ``values``: the first few decoded JSON values, one a line, or the start of one document (its brackets
     closed behind the last whole member). ``lines``: whether it is one JSON value a line. ``magic``:
     ``zip``, ``parquet``, ``sqlite``, ``pickle`` or "" (text). ``name``: the file's own name, in lower case.
+    ``damage``: why the data breaks off inside the head; "" where it does not.
     """
 
     data: bytes
     name: str = ""
     whole: bool = True
     path: Path | None = None
+    damage: str = ""
 
     @property
     def magic(self) -> str:

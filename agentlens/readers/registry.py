@@ -60,6 +60,8 @@ def sniff(head: Head) -> Format:
     """
     where = head.name or "input"
     if not head.data.strip():
+        if head.damage:
+            raise InputError.at(where, head.damage, accepted="a trace export that can be read from its start")
         raise InputError.at(where, "the file is empty", accepted="a trace export with at least one record")
     if head.magic == "pickle":
         raise InputError.at(
@@ -69,8 +71,9 @@ def sniff(head: Head) -> Format:
     best = [name for claim, name in claims if claim == claims[0][0] and claim > 0]
     if not best:
         known = ", ".join(found.name for found in FORMATS)
+        what = f"no known format in what can be read ({head.damage})" if head.damage else "no known format"
         raise InputError.at(
-            where, "no known format", accepted=f"{known}; --format NAME forces one, --sql FILE maps others"
+            where, what, accepted=f"{known}; --format NAME forces one, --sql FILE maps others"
         )
     if len(best) > 1:
         raise InputError.at(

@@ -129,6 +129,7 @@ class Source:
         top-level array) before that place are kept and the loss is reported; `ABSENT` where nothing can
         be kept.
         """
+        told = len(report.faults)
         data = self.read(report)
         trial = Report()
         value = decode.loads(data, trial, 0, "byte")
@@ -136,7 +137,8 @@ class Source:
             report.repaired.update(trial.repaired)
             return value
         if not data.strip():
-            report.quarantine(0, "the file is empty", "byte")
+            if len(report.faults) == told:  # else it is known why nothing came
+                report.quarantine(0, "the file is empty", "byte")
             return ABSENT
         reason = trial.faults[0].reason
         saved = salvage(data, record_keys) if record_keys else None
@@ -151,15 +153,17 @@ class Source:
 
     def head(self) -> Head:
         """Return the first 64 KiB, decompressed, or less where the data breaks off."""
-        data = b""
+        data, damage = b"", ""
         with self._stream() as stream:
             try:
                 while len(data) <= HEAD_BYTES and (block := stream.read1(HEAD_BYTES + 1 - len(data))):
                     data += block
-            except (Damage, OSError):
-                pass  # said again, and reported, when the records are read
-        whole = len(data) <= HEAD_BYTES
-        return Head(data=data[:HEAD_BYTES], name=self.path.name.lower(), whole=whole, path=self.path)
+            except Damage as broken:  # said again, and reported, when the records are read
+                damage = str(broken)
+            except OSError as error:
+                damage = f"reading stopped: {error.strerror or error}"
+        whole, name = len(data) <= HEAD_BYTES, self.path.name.lower()
+        return Head(data=data[:HEAD_BYTES], name=name, whole=whole, path=self.path, damage=damage)
 
     def is_lines(self) -> bool:
         """Say whether the source is one JSON value a line (else it is one document, or no JSON)."""

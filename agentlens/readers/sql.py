@@ -153,8 +153,9 @@ def _rows(text: str, source: Source, report: Report) -> Iterator[Record]:
     """Run the mapping; where the file is damaged JSON, run it again on what is whole of it."""
     import duckdb
 
-    if not source.head().data.strip():
-        report.quarantine(0, "the file is empty", "byte")
+    head = source.head()
+    if not head.data.strip():
+        report.quarantine(0, head.damage or "the file is empty", "byte")
         return
     with tempfile.TemporaryDirectory(prefix="agentlens-") as folder:
         path = _readable(source, Path(folder))

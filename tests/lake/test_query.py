@@ -65,6 +65,17 @@ def test_nothing_else_can_be_reached(lake, tmp_path, query):
     assert outside.read_text() == "a\n1\n"
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT run FROM events", "SELECT * FROM event", "SELECT lenght(run_id) FROM events"]
+)
+def test_an_error_with_hints_is_one_line(lake, query):
+    """What DuckDB says in several lines, with what may have been meant, is folded into one."""
+    with pytest.raises(InputError, match="sql: ") as raised:
+        lake.sql(query)
+    assert "\n" not in str(raised.value)
+    assert "Candidate" in str(raised.value) or "Did you mean" in str(raised.value)
+
+
 def test_selections_keep_whole_runs_of_a_workflow(tmp_path):
     """Time, workflow and agent narrow the events; a workflow named once counts for its run."""
     rows = [event("r", 0, workflow="w"), event("r", 1, agent="x"), event("s", 2)]

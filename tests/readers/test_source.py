@@ -208,12 +208,23 @@ def test_a_name_that_matches_nothing_is_an_input_error(name: str, tmp_path: Path
         (b"\x80\x04\x95", "pickle"),
         (b"col1,col2\n1,2\n", "no known format"),
         (b"\x00\xff\x00\xff" * 50, "no known format"),
+        (b"\x1f\x8b\x08\x00garbage", "the compressed data ends early"),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", "the compressed data is damaged"),
+        (b"\x28\xb5\x2f\xfdgarbage and more", "the compressed data is damaged"),
+        (gzip.compress(b"col1,col2\n1,2\n")[:-3], "no known format in what can be read .*ends early"),
     ],
 )
 def test_what_no_format_claims_is_an_input_error(data: bytes, said: str, tmp_path: Path) -> None:
     """The message says what would be accepted."""
     with pytest.raises(InputError, match=said):
         registry.sniff(written(tmp_path, data).head())
+
+
+def test_a_damaged_archive_is_not_called_empty(tmp_path: Path) -> None:
+    """Read as a document, the one fault is the damage."""
+    report = Report()
+    assert written(tmp_path, b"\x1f\x8b\x08\x00garbage").document(report) is ABSENT
+    assert [fault.reason for fault in report.faults] == ["cut off: the compressed data ends early"]
 
 
 def test_an_unknown_format_name_lists_the_known_ones() -> None:
