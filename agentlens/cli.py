@@ -102,8 +102,7 @@ def _ingest(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _loops(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
+def _rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rule",
         metavar="FILE|NAME",
@@ -116,6 +115,11 @@ def _loops(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         help="kinds that take part in cycles (default tool,handoff)",
     )
+
+
+def _loops(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
+    _rules(parser)
     parser.add_argument(
         "--any-version", action="store_true", help="use a profile although its versions do not match the data"
     )
@@ -187,21 +191,6 @@ def _resets(parser: argparse.ArgumentParser) -> None:
     _selection(parser)
 
 
-def _rules(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rule",
-        metavar="FILE|NAME",
-        help="rule file, or a named rule: laps, openhands, gemini_cli, same_call",
-    )
-    parser.add_argument("--policies", metavar="FILE", help="declared retry policies and waiting tools (TOML)")
-    parser.add_argument(
-        "--actions",
-        default="tool,handoff",
-        metavar="KINDS",
-        help="kinds that take part in cycles (default tool,handoff)",
-    )
-
-
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
     parser.add_argument(
@@ -255,6 +244,30 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line on standard output")
     _reading(parser)
     _selection(parser)
+
+
+def _review(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lake", metavar="LAKE")
+    parser.add_argument("--labels", metavar="FILE", help="labels there are, beside those kept in the lake")
+    _rules(parser)
+    parser.add_argument(
+        "--size", type=int, default=20, metavar="N", help="runs of each kind at most (default 20)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws another queue")
+    parser.add_argument(
+        "--link", metavar="URL", help="address in your trace viewer, with {trace_id} or {run_id}"
+    )
+    parser.add_argument(
+        "--decisions", metavar="FILE", nargs="+", help="read decisions (CSV) back and append them as labels"
+    )
+    parser.add_argument(
+        "--key", metavar="FILE", help="key of the queue (default <name>_key.parquet beside --out)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --decisions: store nothing")
+    parser.add_argument(
+        "--out", metavar="FILE", default="review.html", help="the queue's page (default review.html)"
+    )
+    parser.add_argument("--json", action="store_true", help="with --decisions: print one label a line")
 
 
 def _explain(parser: argparse.ArgumentParser) -> None:
@@ -418,6 +431,7 @@ VERBS = {
     "calibrate": ("choose a loop rule on labelled runs, with a certificate or a refusal", _calibrate),
     "label": ("add to and look at the labels of a lake", _label),
     "report": ("one page: episodes, cases, handoffs, resets; with labels what is wrong and why", _report),
+    "review": ("a blinded queue of runs to decide on, and decisions back as labels", _review),
     "compare": ("two rules, agent versions or periods side by side", _compare),
     "explain": ("what was dropped, masked and kept for one event", _explain),
     "health": ("where signatures or fingerprints can not be trusted", _health),

@@ -134,7 +134,7 @@ def make_report(
     chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
     read = {"normaliser": normaliser, "format": format, "sql": sql}
     kinds = action_kinds(actions)
-    made = _material(opened, profile or rule, policies, kinds, link=link, profile=profile)
+    made = gather(opened, profile or rule, policies, kinds, link=link, profile=profile)
     made = _with_boundaries(made, data, chosen | read, state_keys=state_keys, as_of=as_of, profile=profile)
     known = _labels(labels)
     made = replace(made, selected=not selection.is_all, stamp={**made.stamp, **_label_stamp(known)})
@@ -175,15 +175,16 @@ def _label_stamp(labels: pl.DataFrame | None) -> dict[str, str]:
     return {} if labels is None else {"labels": labels_digest(labels)}
 
 
-def _material(
+def gather(
     opened: Opened,
     rule: Rule | RuleBook | str | Path | None,
     policies: Policies | str | Path | None,
     actions: tuple[str, ...],
     *,
-    link: str | None,
-    profile: str | Path | None,
+    link: str | None = None,
+    profile: str | Path | None = None,
 ) -> Material:
+    """Judge data and gather what reports of loops are made from."""
     from agentlens.api import loop_parts, rule_book
     from agentlens.detect.policies import Policies as PoliciesClass
     from agentlens.normalise.health import health

@@ -59,8 +59,8 @@ def comparison_page(
         ("paired", "paired", "text"),
     ]
     note = (
-        "Means over task groups. Difference: second minus first, 95 % limits by drawing whole groups again; p: sign flip"
-        " over paired groups. Sides that share no task are drawn apart."
+        "Means over task groups. Difference: second minus first, 95 % limits by drawing whole groups again; p: sign"
+        " flip over paired groups. Sides that share no task are drawn apart."
     )
     summed = [
         ("side", "side", "text"),

@@ -104,7 +104,10 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One episode with its strip of actions, facts by name, and pieces of raw content where they were asked for."""
+    """One episode with its strip of actions, facts by name, and raw content where it was asked for.
+
+    ``ask``: number, run and lane of an item on which the reader is to decide.
+    """
 
     anchor: str
     title: str
@@ -114,6 +117,7 @@ class Case:
     facts: tuple[tuple[str, Cell], ...] = ()
     table: Table | None = None
     revealed: tuple[tuple[str, str], ...] = ()
+    ask: tuple[int, str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +177,15 @@ def render(page: Page) -> str:
     pictures = list(_pictures(whole))
     library = _inert(vega_library()) if pictures else ""
     script = _text("page.js")
+    asks = any(case.ask for section in whole for case in section.cases)
+    review = _text("review.js") if asks else ""
     return template.render(
         page=page,
         style=_text("page.css") + _verdict_styles(),
         library=library,
         script=script,
-        policy=_policy([script, library] if library else [script]),
+        review=review,
+        policy=_policy([text for text in (script, library, review) if text]),
         specs=[embedded(picture.spec) for picture in pictures],
         numbers={id(picture): number for number, picture in enumerate(pictures)},
         pid=id,

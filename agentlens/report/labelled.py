@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from agentlens.calibrate.chance import CHANCE, chance_table, estimate
-from agentlens.calibrate.delay import DETECTION_CURVE, detection_curve
 from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.labels import labels_digest
-from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
+from agentlens.calibrate.ppv import predictive_values
 from agentlens.calibrate.truth import strongest
-from agentlens.errors import SettingsError
-from agentlens.report import charts
 from agentlens.report.causes import cause_counts, causes
-from agentlens.report.document import Picture, Section
+from agentlens.report.document import Section
 from agentlens.report.evaluation import truth_rows
 from agentlens.report.listing import listing, number, share
 from agentlens.report.misses import near_misses
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     from agentlens.report.evaluation import Evaluation
     from agentlens.report.triage import Part
 
-DRAWS: Final = 400
 _NO_PROMISE: Final = (
     "These numbers describe the labelled runs; they promise nothing of others. agentlens calibrate tests a rule, and"
     " certifies it or refuses."
@@ -226,177 +221,6 @@ def data_ledger(bench: Bench, found: Evaluation) -> Part:
         parts=(Section(anchor="sources", title="Sources of labels", table=second),),
     )
     return (section,), {"ledger": rows, "label_sources": sources}
-
-
-def picture(bench: Bench, found: Evaluation, base_rate: float) -> Part:
-    """Part 3: the rule among others: trade-off, stricter and looser neighbours, how soon, chance, worth of an alert."""
-    table = found.rates
-    named = list(found.named)
-    chain = table.filter(pl.col("cell").is_in(found.chain))
-    steps = (
-        pl.DataFrame({"cell": list(found.chain)}, schema={"cell": pl.Int32})
-        .with_row_index("step")
-        .join(chain.select("cell", "rule"), on="cell", how="left", maintain_order="left")
-        .with_columns(certified=pl.lit(False))
-    )
-    curves = _curves(found, named)
-    floor = _floor(bench, found, named)
-    worth = _worth_table(found.force(), base_rate)
-    shown = [
-        ("rule", "rule", "text"),
-        ("alarmed_runs", "false runs", "count"),
-        ("healthy_runs", "of", "count"),
-        ("fpr", "rate", "share"),
-        ("fpr_high", "up to", "share"),
-        ("detected", "detected", "count"),
-        ("incidents", "of", "count"),
-        ("median_delay_events", "median delay", "count"),
-        ("only_this_false", "false only here", "count"),
-        ("only_incumbent_false", "only in force", "count"),
-        ("mcnemar_false", "p", "number"),
-    ]
-    listed = table.filter(pl.col("cell").is_in(named)).sort("cell")
-    parts = [
-        Section(
-            anchor="rules",
-            title="Beside rules that others ship",
-            picture=Picture.of(charts.pareto(table, named=named)),
-            table=listing(
-                listed,
-                shown,
-                caption="Rules on the same runs",
-                note="p: exact McNemar test on the task groups where the two differ.",
-            ),
-        ),
-        Section(
-            anchor="neighbours",
-            title="Stricter and looser",
-            text=(
-                "Described, not certified: agentlens calibrate walks such a chain on runs kept apart for it.",
-            ),
-            picture=Picture.of(charts.chain(steps, table)),
-        ),
-        Section(
-            anchor="soon",
-            title="How soon",
-            picture=Picture.of(charts.detection(curves, within=found.looking.within_events)),
-        ),
-        Section(anchor="grid", title="Full windows", picture=Picture.of(charts.sweep(table))),
-        Section(
-            anchor="chance",
-            title="Chance floor",
-            text=(
-                "Far above chance means structured repetition: a matter of evidence or exemptions, not of thresholds.",
-            ),
-            picture=Picture.of(charts.chance(floor)) if floor.height else None,
-        ),
-        Section(
-            anchor="worth",
-            title="What an alert is worth",
-            table=listing(
-                worth,
-                [
-                    ("base_rate", "base rate", "share"),
-                    ("ppv", "an alert is an incident", "share"),
-                    ("ppv_low", "from", "share"),
-                    ("ppv_high", "to", "share"),
-                    ("alerts_per_true", "alerts read for a true one", "number"),
-                ],
-                caption="Predictive value by base rate, never from the counts of labels",
-            )
-            if worth.height
-            else None,
-        ),
-    ]
-    section = Section(
-        anchor="picture",
-        title="Operating picture",
-        text=(
-            "All labelled runs, in one piece: to choose a rule from this picture is to choose it on what one looks at.",
-        ),
-        parts=tuple(parts),
-    )
-    tables = {"rates": table, "detection_curve": curves, "chance": floor, "predictive": worth}
-    return (section,), tables
-
-
-def _curves(found: Evaluation, named: list[int]) -> pl.DataFrame:
-    from agentlens.calibrate.delay import DELAYS
-    from agentlens.calibrate.rates import delays
-
-    board = found.board
-    parts = [pl.DataFrame(schema={"rule": pl.String, **DETECTION_CURVE})]
-    if not board.incident_ids.size:
-        return parts[0]
-    known = (
-        board.incidents.group_by("incident")
-        .agg(
-            pl.col("onset_known").all(),
-            pl.col("observed_until").is_not_null().any(),
-            (pl.col("stop") - pl.col("lo")).max().alias("watched"),
-        )
-        .sort("incident")
-    )
-    groups = board.runs["task_group"].gather(board.incident_runs().tolist())
-    runs = board.runs["run_id"].gather(board.incident_runs().tolist())
-    for cell in named:
-        judged = board.judged(cell)
-        late = delays(board, judged)
-        frame = pl.DataFrame(
-            {
-                "run_id": runs,
-                "task_group": groups,
-                "detected": late >= 0,
-                "already": judged.already & (late < 0),
-                "guard_ended": known["observed_until"],
-                "delay_events": late,
-                "delay_us": None,
-                "watched_events": known["watched"],
-                "watched_us": None,
-            },
-            schema=DELAYS,
-            strict=False,
-        ).with_columns(pl.when("detected").then("delay_events").alias("delay_events"))
-        curve = detection_curve(frame.filter(known["onset_known"]), draws=DRAWS)
-        name = found.rates.filter(pl.col("cell") == cell)["rule"][0]
-        parts.append(curve.select(pl.lit(name).alias("rule"), *DETECTION_CURVE))
-    return pl.concat(parts)
-
-
-def _floor(bench: Bench, found: Evaluation, named: list[int]) -> pl.DataFrame:
-    from dataclasses import replace
-
-    board = found.board
-    healthy = board.runs.filter(pl.Series(board.healthy)).select("run_id")
-    names = ("run_id", "agent", "seq", "action_signature", "progress_fingerprint")
-    rows = bench.made.events.filter(pl.col("kind").is_in(bench.made.actions)).join(
-        healthy.lazy(), on="run_id", how="semi"
-    )
-    events = rows.select(names).collect()
-    told = dict(found.rates.select("cell", "rule").iter_rows())
-    rules = [replace(board.sweep.cells[cell].rule, name=told[cell]) for cell in named]
-    observed = {
-        r["rule"]: r["per_1000_events"]
-        for r in found.rates.iter_rows(named=True)
-        if r["per_1000_events"] is not None
-    }
-    try:
-        length = int(events.group_by("run_id").len()["len"].median() or 1)  # type: ignore[arg-type]
-        return chance_table(estimate(events), rules, events=length, observed_per_1000=observed)
-    except SettingsError:  # too little is known of healthy runs to say what chance would do
-        return CHANCE.to_frame()
-
-
-def _worth_table(force: dict[str, Any], base_rate: float) -> pl.DataFrame:
-    from agentlens.calibrate.ppv import BASE_RATES
-
-    if not force["incidents"] or not force["healthy_runs"]:
-        return PREDICTIVE.to_frame()
-    return predictive_values(
-        clopper_pearson(force["detected"], force["incidents"], 0.975),
-        clopper_pearson(force["alarmed_runs"], force["healthy_runs"], 0.975),
-        [*BASE_RATES, base_rate],
-    )
 
 
 def why_false(bench: Bench, found: Evaluation) -> tuple[Part, pl.DataFrame]:

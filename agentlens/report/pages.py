@@ -15,13 +15,13 @@ from agentlens.report.labelled import (
     data_ledger,
     fixes,
     missed,
-    picture,
     queue,
     truth_of,
     verdict_box,
     where_false,
     why_false,
 )
+from agentlens.report.operating import picture
 from agentlens.report.triage import case_part, joined, triage
 from agentlens.report.words import count, plural
 
