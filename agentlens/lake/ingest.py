@@ -16,7 +16,7 @@ from agentlens.errors import InputError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
 from agentlens.lake.manifest import Manifest, SourceEntry
-from agentlens.lake.plan import Planned, Settings, is_large, plan, tasks, work
+from agentlens.lake.plan import Planned, Settings, is_large, known_again, missed, plan, tasks, work
 from agentlens.lake.reading import PieceRead
 from agentlens.lake.report import IngestReport, Progress, Step
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
@@ -76,7 +76,8 @@ def ingest(
     Raises
     ------
     InputError
-        No source can be read at all; the lake is as it was.
+        No source can be read at all; the lake is as it was. Of several sources, those that are not there or
+        cannot be read are ``refused`` in the report.
     LakeError
         The folder is no lake, is damaged, locked, of another schema version, or cannot be written.
     """
@@ -87,16 +88,16 @@ def ingest(
         registry.named(format)
     mapping = None if sql is None else mapping_text(sql)
     settings = Settings(normaliser=normaliser, format=format, sql=mapping)
-    found = _expanded(sources, lake)
+    found, missing = _expanded(sources, lake)
     if dry_run:
         manifest = manifests.load(lake) or Manifest()
-        planned = [plan(source, manifest, settings) for source in found]
+        planned = _planned(found, missing, manifest, settings)
         return report_of(planned, {}, manifest, settings, dry_run=True)
     with opened(lake) as held:
         manifest = held or Manifest()
         manifests.check_files(lake, manifest)
         work = _Ingest(lake, manifest, settings, progress or _silent)
-        return work.run(found, workers)
+        return work.run(found, missing, workers)
 
 
 def _silent(step: Step) -> None:
@@ -113,10 +114,10 @@ class _Ingest:
     progress: Progress
     step: Step = field(default_factory=lambda: Step(stage="reading"))
 
-    def run(self, found: list[Source], workers: int | None) -> IngestReport:
+    def run(self, found: list[Source], missing: list[Planned], workers: int | None) -> IngestReport:
         expected = sum(work(_size(source), source.name) for source in found)
         with _reading(workers, expected, self.settings.normaliser) as reading:
-            planned = [plan(source, self.manifest, self.settings) for source in found]
+            planned = _planned(found, missing, self.manifest, self.settings)
             todo = [one for one in planned if one.read]
             _refuse_all(planned)
             if not todo:
@@ -194,6 +195,7 @@ class _Ingest:
             normaliser_version=self.settings.normaliser.version,
             key_id=self.settings.normaliser.key.key_id,
             settings=self.settings.digest,
+            place=one.source.place(),
             records=read.records,
             receipts=read.receipts,
             branches=read.branches,
@@ -212,22 +214,41 @@ class _Ingest:
 # -- sources
 
 
-def _expanded(sources: Sources, lake: Path) -> list[Source]:
+def _expanded(sources: Sources, lake: Path) -> tuple[list[Source], list[Planned]]:
+    """Return the sources there are, and a refused one for each name that is none."""
     many = [sources] if isinstance(sources, str | Path | Source) else list(sources)
     if not many:
         raise InputError("no source is given; accepted: files, folders, patterns, or -")
     found = [one for one in many if isinstance(one, Source)]
-    outside = expand([one for one in many if not isinstance(one, Source)])
+    errors: dict[str, InputError] = {}
+    outside = expand([one for one in many if not isinstance(one, Source)], missing=errors)
     if (lake / manifests.MANIFEST).exists():  # a folder that holds the lake too is read without it
         home = lake.resolve()
         outside = [one for one in outside if not one.path.resolve().is_relative_to(home)]
     found += outside
     if not found:
-        raise InputError(f"{many[0]}: holds no file; accepted: a folder with trace exports")
-    twice = [name for name, count in Counter(one.name for one in found).items() if count > 1]
+        raise next(
+            iter(errors.values()),
+            InputError(f"{many[0]}: holds no file; accepted: a folder with trace exports"),
+        )
+    return found, [missed(name, error) for name, error in errors.items()]
+
+
+def _planned(
+    found: list[Source], missing: list[Planned], manifest: Manifest, settings: Settings
+) -> list[Planned]:
+    """Decide about every source.
+
+    Raises
+    ------
+    InputError
+        Two files have one name.
+    """
+    once = known_again(found, manifest)
+    twice = [name for name, count in Counter(one.name for one in once).items() if count > 1]
     if twice:
         raise InputError(f"two sources are called {twice[0]!r}; accepted: a name of its own for each")
-    return found
+    return [*(plan(source, manifest, settings) for source in once), *missing]
 
 
 def _size(source: Source) -> int:

@@ -50,8 +50,10 @@ class BucketEntry:
 class SourceEntry:
     """What is known of one source that was read.
 
-    ``id``: digest of its name, on each of its rows. ``settings``: digest of what else shapes the rows
-    (definition of fingerprints, content kept, mapping). Times are microseconds since 1970 UTC.
+    ``id``: digest of its name, on each of its rows. ``place``: digest of the real path, by which the file is
+    known again under another spelling; "" for a pipe, and in lakes of earlier releases. ``settings``: digest
+    of what else shapes the rows (definition of fingerprints, content kept, mapping). Times are microseconds
+    since 1970 UTC.
     """
 
     name: str
@@ -63,6 +65,7 @@ class SourceEntry:
     normaliser_version: str
     key_id: str
     settings: str
+    place: str = ""
     records: int = 0
     receipts: int = 0
     branches: int = 0

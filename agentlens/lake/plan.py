@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlens.errors import AgentlensError, InputError
 from agentlens.lake.reading import Piece, Task
 from agentlens.readers import registry
+from agentlens.readers.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from agentlens.lake.manifest import Manifest, SourceEntry
     from agentlens.normalise.rows import Normaliser
-    from agentlens.readers.source import Source
 
 CHUNK = 8 << 20
 """Bytes of one range of lines; also the bytes of small files that are read in one task."""
@@ -63,23 +63,51 @@ def source_id(name: str) -> str:
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"source").hexdigest()
 
 
+def known_again(sources: Sequence[Source], manifest: Manifest) -> list[Source]:
+    """Return each file once, by the name under which the lake knows it.
+
+    A file may be called by several names: relative, absolute, through a link. It is one source, and its
+    first name stays.
+    """
+    names = {entry.place: entry.name for entry in manifest.sources.values() if entry.place}
+    once: dict[str, Source] = {}
+    for source in sources:
+        place = source.place()
+        if place in names:
+            source = replace(source, name=names[place])  # noqa: PLW2901 - the same source
+        once.setdefault(place or f"{source.path}\0{source.start}", source)
+    return list(once.values())
+
+
+def missed(name: str, error: InputError) -> Planned:
+    """Return the line of a name that is no source at all."""
+    source = Source(name=name, path=Path(name))
+    return Planned(source=source, source_id=source_id(name), status="refused", reason=str(error))
+
+
 def plan(source: Source, manifest: Manifest, settings: Settings) -> Planned:
     """Decide about one source by its bytes, never by its time stamp."""
     try:
         size = source.size()
-        if source.name == "stdin":  # what comes through pipes has no name of its own
-            source = replace(source, name=f"stdin-{source.digest()[:12]}")
+        if source.piped or source.name == "stdin":  # what comes through pipes has no name of its own
+            source = replace(source, name=f"{source.name}-{source.digest()[:12]}")
         found = Planned(source=source, source_id=source_id(source.name), status="new", size=size)
         known = manifest.sources.get(source.name)
         if known is None:
             return found
         digest = source.digest() if size == known.size else ""
         if digest != known.digest:
-            return replace(found, status="changed")
+            return replace(found, status="changed", reason=_elsewhere(source, known))
         why = _stale(known, settings)
         return replace(found, status="reread" if why else "unchanged", digest=digest, reason=why)
     except InputError as error:
         return Planned(source=source, source_id=source_id(source.name), status="refused", reason=str(error))
+
+
+def _elsewhere(source: Source, known: SourceEntry) -> str:
+    """Say that a changed source is another file than the one read under this name; "" where it is not."""
+    other = known.place and source.place() != known.place
+    return "another file of this name; it takes the place of the one read before" if other else ""
 
 
 def _stale(known: SourceEntry, settings: Settings) -> str:

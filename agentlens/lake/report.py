@@ -32,6 +32,8 @@ class SourceReport:
 
     ``status``: ``new``, ``changed``, ``reread`` (same bytes, other reader, tables or key; ``reason`` says
     which), ``unchanged``, or ``refused`` (``reason`` says why; what was read of it before stays).
+    A record set aside gives the ``reason`` too where nothing else does. ``found``: it was found in a folder
+    or by a pattern, not named.
     ``faults``: the first records that were set aside; ``quarantined``: how many in all.
     """
 
@@ -47,6 +49,7 @@ class SourceReport:
     repaired: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     reason: str = ""
+    found: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,9 +42,16 @@ def report_of(
 
 
 def _line(one: Planned, read: PieceRead | None) -> SourceReport:
-    line = SourceReport(name=one.source.name, status=one.status, bytes=one.size, reason=one.reason)
+    line = SourceReport(
+        name=one.source.name,
+        status=one.status,
+        bytes=one.size,
+        reason=one.reason,
+        found=one.source.found,
+    )
     if read is None:
         return line
+    faults = tuple(sorted(read.faults, key=lambda fault: fault.position)[:FAULTS_SHOWN])
     return replace(
         line,
         format=read.format,
@@ -52,7 +59,9 @@ def _line(one: Planned, read: PieceRead | None) -> SourceReport:
         receipts=read.receipts,
         branches=read.branches,
         quarantined=read.quarantined,
-        faults=tuple(sorted(read.faults, key=lambda fault: fault.position)[:FAULTS_SHOWN]),
+        faults=faults,
+        reason=one.reason
+        or (f"{faults[0].unit} {faults[0].position:,}: {faults[0].reason}" if faults else ""),
         repaired=read.repaired,
         unknown=read.unknown,
     )

@@ -51,6 +51,10 @@ class Source:
         Byte range, of plain files only: both ends stand at line starts. ``stop`` None is the end.
     first_line
         Number of the first line of the range, from 1.
+    found
+        Whether it was found inside a folder or by a pattern; a source that was named is missed when left out.
+    piped
+        Whether ``path`` is only where the bytes of a pipe are kept.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Source:
     start: int = 0
     stop: int | None = None
     first_line: int = 1
+    found: bool = False
+    piped: bool = False
 
     @classmethod
     def of(cls, path: str | Path) -> Source:
@@ -181,7 +187,17 @@ class Source:
 
     def siblings(self) -> Path | None:
         """Return the folder the file stands in; None for a pipe."""
-        return None if self.name == "stdin" else self.path.parent
+        return None if self.piped or self.name == "stdin" else self.path.parent
+
+    def place(self) -> str:
+        """Return a digest of where the file really is, 32 hex characters, whatever it is called by.
+
+        Links and spellings of one path give one place. "" for a pipe, which has none, and for a range.
+        """
+        if self.piped or self.start or self.stop is not None:
+            return ""
+        real = os.path.normcase(os.path.realpath(self.path))
+        return hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
 
     def size(self) -> int:
         """Return how many bytes the source has as stored."""
@@ -269,7 +285,11 @@ def _next_cut(stream: BinaryIO, start: int, wanted: int, end: int) -> tuple[int,
     return place, newlines
 
 
-def expand(args: Sequence[str | Path], stdin: BinaryIO | None = None) -> list[Source]:
+def expand(
+    args: Sequence[str | Path],
+    stdin: BinaryIO | None = None,
+    missing: dict[str, InputError] | None = None,
+) -> list[Source]:
     """Return the files that ``args`` name, each once, folders read through in sorted order.
 
     Inside folders, names that begin with a dot are passed over. ``-`` is ``stdin`` (default: the process's
@@ -278,26 +298,39 @@ def expand(args: Sequence[str | Path], stdin: BinaryIO | None = None) -> list[So
     Raises
     ------
     InputError
-        A name that is no file, no folder, and matches nothing.
+        A name that is no file, no folder, and matches nothing. With ``missing`` it goes in there, by the
+        name, and the others are expanded all the same.
     """
     sources: list[Source] = []
-    seen: set[Path] = set()
+    seen: dict[Path, int] = {}
     for arg in args:
         if str(arg) == "-":
-            sources.append(Source(name="stdin", path=_spool(stdin or sys.stdin.buffer)))
+            sources.append(Source(name="stdin", path=_spool(stdin or sys.stdin.buffer), piped=True))
             continue
-        for path in _paths(str(arg)):
-            real = Path(os.path.realpath(path))
-            if real not in seen:
-                seen.add(real)
-                sources.append(_source(path))
+        try:
+            for path in _paths(str(arg)):
+                real, found = Path(os.path.realpath(path)), path != Path(arg)
+                if real not in seen:
+                    seen[real] = len(sources)
+                    sources.append(_source(path, found=found))
+                elif not found:
+                    sources[seen[real]] = replace(sources[seen[real]], found=False)
+        except InputError as error:
+            if missing is None:
+                raise
+            missing[str(arg)] = error
     return sources
 
 
 def _paths(arg: str) -> Iterator[Path]:
     path = Path(arg)
     if path.is_dir():
-        yield from _inside(path)
+        files = _inside(path)
+        first = next(files, None)
+        if first is None:
+            raise InputError.at(arg, "holds no file", accepted="a folder with trace exports")
+        yield first
+        yield from files
     elif os.path.lexists(path):
         yield path
     elif glob.has_magic(arg):
@@ -325,13 +358,16 @@ def _is_beside_database(path: Path) -> bool:
     return bool(mark) and kind in {"wal", "shm", "journal"} and path.with_name(base).is_file()
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path, *, found: bool) -> Source:
     """Make a source; what can be read only once (a named pipe) is kept aside first."""
     name = Path(os.path.normpath(path)).as_posix()
     if path.exists() and not path.is_file():
-        with path.open("rb") as stream:
-            return Source(name=name, path=_spool(stream))
-    return Source(name=name, path=path)
+        try:
+            with path.open("rb") as stream:
+                return Source(name=name, path=_spool(stream), found=found, piped=True)
+        except OSError as error:  # a socket, a device that is not ours
+            raise unreadable(name, error) from error
+    return Source(name=name, path=path, found=found)
 
 
 def _spool(stream: BinaryIO) -> Path:

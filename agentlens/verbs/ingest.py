@@ -11,7 +11,7 @@ from agentlens.verbs.reading import normaliser, note
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from agentlens.lake import IngestReport, Step
+    from agentlens.lake import IngestReport, SourceReport, Step
 
 BAD_INPUT = 2
 _QUIET = ("unchanged", "new")
@@ -61,7 +61,7 @@ def show(report: IngestReport, lake: str) -> None:
         .sort("format", "status")
     )
     print_table(out, "Would be read" if report.dry_run else "Read", by_format, limit=60)
-    unknown = pl.col("reason").str.contains("no known format", literal=True)
+    unknown = pl.Series([_passed_over(source) for source in report.sources], dtype=pl.Boolean)
     wanting = frame.filter((~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0)) & ~unknown)
     if wanting.height:
         shown = wanting.select("source", "status", "format", "quarantined", "reason")
@@ -92,8 +92,18 @@ def show(report: IngestReport, lake: str) -> None:
     out.print(f"Next: agentlens loops {lake} · agentlens health {lake} · agentlens handoffs {lake}")
 
 
+def _passed_over(source: SourceReport) -> bool:
+    """Whether a file is only counted: a folder holds others beside the exports, which nobody asked for."""
+    return source.found and source.status == "refused" and "no known format" in source.reason
+
+
 def tell_faults(report: IngestReport) -> None:
-    """Say on standard error which records were set aside, and why."""
+    """Say on standard error which sources were refused and which records were set aside, and why."""
+    refused = [one for one in report.sources if one.status == "refused" and not _passed_over(one)]
+    for source in refused[:_SHOWN]:
+        note(f"left out: {source.reason}")
+    if len(refused) > _SHOWN:
+        note(f"… {len(refused) - _SHOWN:,} more sources left out")
     told = 0
     for source in report.sources:
         for fault in source.faults:

@@ -364,9 +364,16 @@ def test_folder_that_holds_the_lake_too(tmp_path):
     write(tmp_path / "a.ndjson", *run_of("r"))
     assert statuses(put(tmp_path, tmp_path / "lake")) == ["new"]
     assert statuses(put(tmp_path, tmp_path / "lake")) == ["unchanged"]
-    one = Source.of(tmp_path / "a.ndjson")
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    """Rows could not be told apart; the same file given twice is one source."""
+    one = Source.of(write(tmp_path / "a.ndjson", *run_of("r")))
+    other = replace(Source.of(write(tmp_path / "b.ndjson", *run_of("s"))), name=one.name)
     with pytest.raises(InputError, match="two sources"):
-        put([one, one], tmp_path / "lake")
+        put([one, other], tmp_path / "lake")
+    assert statuses(put([one, one], tmp_path / "lake")) == ["new"]
+    assert events(tmp_path / "lake").height == 5
 
 
 def test_folder_with_other_things_is_no_lake(tmp_path):
