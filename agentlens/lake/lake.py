@@ -42,6 +42,7 @@ SOURCES = pl.Schema(
         "quarantined": pl.Int64(),
         "dropped": pl.Int64(),
         "folded": pl.Int64(),
+        "elsewhere": pl.Int64(),
         "first_at": pl.Datetime("us", "UTC"),
         "last_at": pl.Datetime("us", "UTC"),
     }
@@ -147,6 +148,7 @@ class Lake:
                 ),
                 sum(bucket.dropped.get(one.id, 0) for bucket in buckets),
                 sum(bucket.folded.get(one.id, 0) for bucket in buckets),
+                sum(bucket.elsewhere.get(one.id, 0) for bucket in buckets),
                 *(one.first_at, one.last_at),
             ]
             for _, one in sorted(self.manifest.sources.items())

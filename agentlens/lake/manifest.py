@@ -36,7 +36,10 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class BucketEntry:
-    """The two files of a bucket, whose rows are in it, and how many of each source were ``dropped``, ``folded``."""
+    """The two files of a bucket, whose rows are in it, and what of each source is not an event of its own.
+
+    ``dropped``: said twice. ``folded``: part of another's event. ``elsewhere``: told by a better export.
+    """
 
     records: FileEntry
     events: FileEntry
@@ -44,6 +47,7 @@ class BucketEntry:
     sources: list[str] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     folded: dict[str, int] = field(default_factory=dict)
+    elsewhere: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

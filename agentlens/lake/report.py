@@ -57,7 +57,8 @@ class IngestReport:
     """Result of `ingest`.
 
     ``dropped``: records that said what another had said; ``folded``: records that became part of another's
-    event (the end of a call). ``events`` and ``runs`` count the whole lake; with ``dry_run`` they are those
+    event (the end of a call); ``elsewhere``: records left out because a better export of their run tells
+    them. ``events`` and ``runs`` count the whole lake; with ``dry_run`` they are those
     it has now. ``notes``: what else should be known, a sentence each.
     """
 
@@ -66,6 +67,7 @@ class IngestReport:
     runs: int = 0
     dropped: int = 0
     folded: int = 0
+    elsewhere: int = 0
     changed: bool = False
     dry_run: bool = False
     notes: tuple[str, ...] = ()

@@ -247,6 +247,7 @@ class _Rewrite:
             sources=rows["source_id"].unique().sort().to_list(),
             dropped=_nonzero(made.counts, "dropped"),
             folded=_nonzero(made.counts, "folded"),
+            elsewhere=_nonzero(made.elsewhere, "elsewhere"),
         )
 
     # -- tables of one file

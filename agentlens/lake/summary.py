@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agentlens.lake.report import IngestReport, SourceReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agentlens.lake.manifest import Manifest
     from agentlens.lake.plan import Planned, Settings
@@ -33,12 +33,17 @@ def report_of(
         sources=tuple(_line(one, reads.get(one.source_id)) for one in planned),
         events=sum(bucket.events.rows for bucket in buckets),
         runs=sum(bucket.runs for bucket in buckets),
-        dropped=sum(n for bucket in buckets for source, n in bucket.dropped.items() if source in mine),
-        folded=sum(n for bucket in buckets for source, n in bucket.folded.items() if source in mine),
+        dropped=_sum(mine, (bucket.dropped for bucket in buckets)),
+        folded=_sum(mine, (bucket.folded for bucket in buckets)),
+        elsewhere=_sum(mine, (bucket.elsewhere for bucket in buckets)),
         changed=changed,
         dry_run=dry_run,
         notes=tuple(_notes(mine, manifest, settings)),
     )
+
+
+def _sum(mine: set[str], counts: Iterable[dict[str, int]]) -> int:
+    return sum(n for count in counts for source, n in count.items() if source in mine)
 
 
 def _line(one: Planned, read: PieceRead | None) -> SourceReport:

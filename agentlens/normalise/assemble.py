@@ -2,8 +2,9 @@
 
 The steps, each cheap where it has nothing to do: the run id of a trace with one session is the session;
 agents are inherited from enclosing spans; records of one action are merged and repetitions dropped; of two
-readers of one run the better one stands; instances of one name are told apart; lanes are ordered and
-numbered; the fingerprint of each run is chosen; a human turn is carried to the next action.
+readers of one run the better one stands, with lanes that only the other has; instances of one name are told
+apart; lanes are ordered and numbered; the fingerprint of each run is chosen; a human turn is carried to the
+next action.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from agentlens.model.event import CONTENT, EVENTS
 from agentlens.model.record import RECORDS
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
-from agentlens.normalise.merge import columns_of, join_twins, merge, prefer_readers
+from agentlens.normalise.merge import columns_of, join_twins, merge
+from agentlens.normalise.prefer import prefer_readers
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """Events, and per ``source_id`` how many records were ``dropped`` (said twice) and ``folded`` into one."""
+    """Events, and per ``source_id`` how many records were ``dropped`` (said twice) and ``folded`` into one.
+
+    ``elsewhere``: per ``source_id`` how many were left out because a better export of their run tells them.
+    """
 
     events: pl.DataFrame
     counts: pl.DataFrame
+    elsewhere: pl.DataFrame
 
 
 def assemble(records: pl.LazyFrame) -> pl.LazyFrame:
@@ -60,9 +66,9 @@ def assembled(records: pl.DataFrame) -> Assembled:
     # agents first: merging keeps one of two spans, and those below the other still look for theirs
     named = inherit_agents(with_sessions(records))
     merged, counts = merge(join_twins(named))
-    lanes = mark_instances(prefer_readers(merged))
-    ordered = carry_external(choose(order(lanes)))
-    return Assembled(_finished(fill_run_facts(ordered)), counts)
+    kept, elsewhere = prefer_readers(merged)
+    ordered = carry_external(choose(order(mark_instances(kept))))
+    return Assembled(_finished(fill_run_facts(ordered)), counts, elsewhere)
 
 
 def sessions_of(records: pl.LazyFrame) -> pl.LazyFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.model.event import ACTIONS, CONTENT
+from agentlens.model.event import CONTENT
 from agentlens.model.record import RECORDS
 
 KEY = ("run_id", "identity")
@@ -139,35 +139,6 @@ def _counts(dropped: pl.DataFrame, one: str, other: str, folded: pl.DataFrame | 
         .group_by("source_id")
         .agg(pl.col(one, other).sum().cast(pl.Int64))
         .sort("source_id")
-    )
-
-
-_STEP = ("wait", *ACTIONS)  # what an agent did; told by both readers, it would count twice
-
-
-def prefer_readers(records: pl.DataFrame) -> pl.DataFrame:
-    """Of a run that came through several readers keep the steps of the best one.
-
-    The reader of larger ``reader_rank`` is better, then the one with more actions, then the first by name.
-    Of each other kind of record (a verdict, model calls, messages) the best reader that has any keeps its
-    rows: what only the other knows stays, what both tell is not counted twice.
-    """
-    readers = records.group_by("run_id", "reader").agg(
-        rank=pl.col("reader_rank").max(), actions=pl.col("kind").is_in(ACTIONS).sum()
-    )
-    several = readers.filter(pl.len().over("run_id") > 1)
-    if several.is_empty():
-        return records
-    order = several.sort("run_id", "rank", "actions", "reader", descending=[False, True, True, False])
-    order = order.select("run_id", "reader", place=pl.int_range(pl.len()).over("run_id"))
-    group = pl.when(pl.col("kind").is_in(_STEP)).then(pl.lit("step")).otherwise("kind")
-    return (
-        records.join(order, on=["run_id", "reader"], how="left", maintain_order="left", nulls_equal=True)
-        .with_columns(group=group)
-        .filter(
-            pl.col("place").is_null() | (pl.col("place") == pl.col("place").min().over("run_id", "group"))
-        )
-        .drop("place", "group")
     )
 
 

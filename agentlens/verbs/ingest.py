@@ -85,6 +85,11 @@ def show(report: IngestReport, lake: str) -> None:
         f"{lake}: {report.runs:,} runs, {report.events:,} events"
         + (f"; {report.dropped:,} repeated records dropped" if report.dropped else "")
         + (f"; {report.folded:,} records merged into another's event" if report.folded else "")
+        + (
+            f"; {report.elsewhere:,} records left out that a better export of the same run tells"
+            if report.elsewhere
+            else ""
+        )
         + ("" if report.changed else "; nothing changed")
     )
     for text in report.notes:

@@ -34,6 +34,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "linked").symlink_to(tmp_path / "in")
     (tmp_path / "beside").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("AGENTLENS_KEY", "a key for the tests, long enough")
     return tmp_path
 
 
