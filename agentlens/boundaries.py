@@ -76,7 +76,7 @@ def handoffs(
     limits = limits or Limits()
     moment = parse_time(as_of, "--as-of") if isinstance(as_of, str) else as_of
     known = Keys.load(Path(keys)) if isinstance(keys, str | Path) else keys
-    judged = judge(told, limits, as_of=moment, keys=known).collect()
+    judged = judge(told, limits, as_of=moment, keys=known).collect(engine="in-memory")
     judged = _chosen(judged, selection, events)
     claimed = claims(events).collect()
     return Handoffs(
@@ -133,8 +133,8 @@ def resets(
         parts.append(inferred_branches(held).select(BRANCHES.names()))
     branches = pl.concat(parts).collect().lazy()
     keys = Keys.load(Path(state_keys)) if isinstance(state_keys, str | Path) else state_keys or Keys()
-    judged = judge(branches, events=held, state_keys=keys).collect()
-    standing = with_events(in_lineage(branches), held).collect().lazy()
+    judged = judge(branches, events=held, state_keys=keys).collect(engine="in-memory")
+    standing = with_events(in_lineage(branches), held).collect(engine="in-memory").lazy()
     seen = events.lazy()
     return Resets(
         branches=judged,

@@ -15,32 +15,30 @@ def standing(branches: pl.LazyFrame) -> pl.LazyFrame:
 
     Adds ``moved``: some receipt of the branch names another parent or fork point.
     """
-    rows = branches.with_row_index("row")
-    return rows.join(_kept(rows), on="row").drop("row")
+    rows = branches.with_row_index("row").with_columns(again=pl.col("branch_id").is_duplicated()).cache()
+    stands = rows.join(_last_of_repeated(rows), on="row", how="left")
+    return (
+        stands.filter(~pl.col("again") | pl.col("moved").is_not_null())
+        .with_columns(pl.col("moved").fill_null(value=False))
+        .drop("row", "again")
+    )
 
 
-def _kept(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Number of the row that stands for each branch, and ``moved``; only repeated branches are compared."""
+def _last_of_repeated(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Number of the row that stands for each branch with several receipts, and ``moved``."""
     # A source is file and line; "the last in its file" compares lines as numbers, so only the file is text.
     file = pl.col("source").str.replace(r":\d+$", "")
-    narrow = rows.select(
-        "row",
-        "branch_id",
-        "parent_id",
-        "fork_point",
-        "at",
-        "source",
-        "order",
-        again=pl.col("branch_id").is_duplicated(),
-    ).cache()
-    single = narrow.filter(~pl.col("again")).select("row", moved=pl.lit(False))
-    order = narrow.filter("again").with_columns(file=file).sort("at", "file", "order", nulls_last=False)
-    repeated = order.group_by("branch_id", maintain_order=True).agg(
+    repeated = rows.filter("again").select(
+        "row", "branch_id", "parent_id", "fork_point", "at", "order", file=file
+    )
+    ordered = repeated.sort("at", "file", "order", nulls_last=False).group_by(
+        "branch_id", maintain_order=True
+    )
+    return ordered.agg(
         row=pl.col("row").last(),
         moved=(pl.col("parent_id").min() != pl.col("parent_id").max()).fill_null(value=False)
         | (pl.col("fork_point").min() != pl.col("fork_point").max()).fill_null(value=False),
-    )
-    return pl.concat([single, repeated.select("row", "moved")])
+    ).select("row", "moved")
 
 
 def lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
@@ -49,15 +47,17 @@ def lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     A branch that names itself as parent is invalid by itself; for those below it, it is the top of the lineage.
     ``cyclic``: going up from here reaches a cycle of two or more. ``family`` is then its smallest member.
     """
-    schema = {"family": pl.String(), "depth": pl.Int64(), "cyclic": pl.Boolean()}
-    ties = branches.select("branch_id", "parent_id").map_batches(
-        _climb, schema={"branch_id": pl.String(), **schema}, streamable=False
+    ties = {"family": pl.String(), "depth": pl.Int64(), "cyclic": pl.Boolean()}
+    schema = pl.Schema({**branches.collect_schema(), **ties})
+    return branches.map_batches(
+        lambda frame: frame.hstack(_climb(frame.select("branch_id", "parent_id"))),
+        schema=schema,
+        streamable=False,
     )
-    return branches.join(ties, on="branch_id", how="left")
 
 
 def _climb(frame: pl.DataFrame) -> pl.DataFrame:
-    """Climb all lineages at once, doubling the step each time."""
+    """Climb all lineages at once, doubling the step each time; one row each, in the same order."""
     numbered = frame.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     above = numbered.join(
         numbered.select(parent_id="branch_id", above="row"), on="parent_id", how="left", maintain_order="left"
@@ -77,12 +77,9 @@ def _climb(frame: pl.DataFrame) -> pl.DataFrame:
     cyclic = jump != _NONE
     ids, parents = frame["branch_id"], frame["parent_id"]
     top_id, top_parent = ids.gather(top), parents.gather(top)
-    told = pl.DataFrame(
-        {"branch_id": ids, "top": top_id, "above": top_parent, "steps": steps, "cyclic": cyclic}
-    )
+    told = pl.DataFrame({"top": top_id, "above": top_parent, "steps": steps, "cyclic": cyclic})
     is_below = (pl.col("above") != pl.col("top")).fill_null(value=False)
     lines = told.select(
-        "branch_id",
         family=pl.coalesce("above", "top"),
         depth=pl.when(~pl.col("cyclic")).then(pl.col("steps") + is_below.cast(pl.Int64)),
         cyclic="cyclic",
@@ -90,12 +87,9 @@ def _climb(frame: pl.DataFrame) -> pl.DataFrame:
     if not cyclic.any():
         return lines
     names = ids.to_list()
-    reached = np.flatnonzero(cyclic)
-    cycles = pl.DataFrame(
-        {"branch_id": ids.gather(reached), "cycle": [_cycle_name(names, up, int(at)) for at in reached]}
-    )
-    named = lines.join(cycles, on="branch_id", how="left", maintain_order="left")
-    return named.with_columns(family=pl.coalesce("cycle", "family")).drop("cycle")
+    cycles = {int(at): _cycle_name(names, up, int(at)) for at in np.flatnonzero(cyclic)}
+    places = pl.Series(list(cycles), dtype=pl.Int64)
+    return lines.with_columns(lines["family"].scatter(places, pl.Series(list(cycles.values()))))
 
 
 def _cycle_name(ids: list[str], up: np.ndarray, at: int) -> str:

@@ -1,7 +1,7 @@
 """The six gates of a branch, each three-valued with its own reason (SPEC section 5).
 
-A gate is two expressions: its value, and the fact that kept it from passing. Conditions are written as
-``(condition, value, reason)`` in the order in which they decide.
+Conditions are written as ``(condition, value, reason)`` in the order in which they decide. A gate is first the
+number of the condition that holds; its value, and the fact that kept it from passing, are looked up by that number.
 """
 
 from __future__ import annotations
@@ -52,30 +52,47 @@ def restore_gate() -> list[Case]:
     """Gate 2: every required key has evidence before and a test after."""
     worst = pl.col("restore")
     return [
-        (pl.col("required").is_null(), _UNKNOWN, "no_required_keys"),
-        (pl.col("state").is_null(), _UNKNOWN, "no_state"),
+        (~pl.col("requires"), _UNKNOWN, "no_required_keys"),
+        (~pl.col("reports"), _UNKNOWN, "no_state"),
         (worst == FAIL, _FAIL, "not_restored"),
         (~worst.is_in([DRIFT, EXACT]), _UNKNOWN, "no_evidence"),
     ]
 
 
-def effects_gate() -> list[Case]:
-    """Gate 3: every effect is settled, and an empty list is borne out by the parent's trace."""
+PENDING, UNDECIDED, NO_STATUS, SETTLED_ALL = 0, 1, 2, 3
+"""What is worst among the effects of a receipt, the worst first."""
+
+
+def worst_effect() -> pl.Expr:
+    """The worst of the listed effects; null where none is listed."""
     element = pl.element().struct
     status, decision = element.field("status"), element.field("decision_id")
-    effects = pl.col("effects")
-    undecided = (status == "irreversible") & (decision.fill_null("") == "")
-    pending = status.is_not_null() & ~status.is_in([*SETTLED, "irreversible"])
+    final = status == "irreversible"
+    kind = (
+        pl.when(status.is_null())
+        .then(NO_STATUS)
+        .when(status.is_in(SETTLED) | (final & ~_absent(decision)))
+        .then(SETTLED_ALL)
+        .when(final)
+        .then(UNDECIDED)
+        .otherwise(PENDING)
+    )
+    return pl.col("effects").list.eval(kind.cast(pl.Int8)).list.min()
+
+
+def effects_gate() -> list[Case]:
+    """Gate 3: every effect is settled, and an empty list is borne out by the parent's trace."""
+    worst = pl.col("worst_effect")
     missing = pl.col("unlisted_effects").fill_null(0) > 0
     some_open = pl.col("open_call").fill_null(value=False)
-    empty = (effects.list.len() == 0).fill_null(value=False)
+    empty = pl.col("lists_effects") & worst.is_null()
     return [
-        (effects.list.eval(pending).list.any(), _FAIL, "pending"),
-        (effects.list.eval(undecided).list.any(), _FAIL, "irreversible_without_decision"),
+        (worst == PENDING, _FAIL, "pending"),
+        (worst == UNDECIDED, _FAIL, "irreversible_without_decision"),
         (missing & some_open, _FAIL, "open_call"),
         (missing, _FAIL, "unlisted_effect"),
-        (effects.is_null(), _UNKNOWN, "no_effects_field"),
-        (effects.list.eval(status.is_null()).list.any(), _UNKNOWN, "no_status"),
+        (~pl.col("lists_effects"), _UNKNOWN, "no_effects_field"),
+        (worst == NO_STATUS, _UNKNOWN, "no_status"),
         (empty & ~pl.col("parent_in_lake").fill_null(value=False), _UNKNOWN, "no_trace_of_parent"),
         (empty & (pl.col("perhaps").fill_null(0) > 0), _UNKNOWN, "effect_time_unknown"),
     ]
@@ -121,10 +138,9 @@ def configuration_gate() -> list[Case]:
 
 def outcome_gate() -> list[Case]:
     """Gate 6: an outcome receipt of its own, named by no other branch, verified."""
-    outcome = pl.col("outcome").struct
-    receipt, verified = outcome.field("receipt_id"), outcome.field("verified")
+    receipt, verified = pl.col("receipt"), pl.col("outcome_verified")
     return [
-        (pl.col("outcome").is_null(), _UNKNOWN, "no_outcome"),
+        (~pl.col("has_outcome"), _UNKNOWN, "no_outcome"),
         (pl.col("shared_outcome").fill_null(value=False), _FAIL, "outcome_of_another_branch"),
         (~verified, _FAIL, "not_verified"),
         (_absent(receipt), _UNKNOWN, "no_outcome_receipt"),
@@ -133,28 +149,44 @@ def outcome_gate() -> list[Case]:
     ]
 
 
-def gate_columns() -> list[pl.Expr]:
-    """Columns ``gate_1`` .. ``gate_6`` and ``reason_1`` .. ``reason_6``."""
-    gates = (lineage_gate, restore_gate, effects_gate, authority_gate, configuration_gate, outcome_gate)
+_GATES: Final = (
+    lineage_gate,
+    restore_gate,
+    effects_gate,
+    authority_gate,
+    configuration_gate,
+    outcome_gate,
+)
+
+
+def decided(*numbers: int) -> list[pl.Expr]:
+    """Columns ``gate_N``: the number of the first condition that holds; of conditions, where none does."""
+    return [_first_that_holds(_GATES[number - 1]()).alias(f"gate_{number}") for number in numbers]
+
+
+def gate_words() -> list[pl.Expr]:
+    """Columns ``gate_1`` .. ``gate_6`` and ``reason_1`` .. ``reason_6`` in words."""
     columns = []
-    for number, gate in enumerate(gates, 1):
+    for number, gate in enumerate(_GATES, 1):
         cases = gate()
+        values = [*(value for _, value, _ in cases), _PASS]
+        reasons = [*(reason for _, _, reason in cases), None]
         columns += [
-            _first_that_holds([(when, value) for when, value, _ in cases], pl.lit(_PASS)).alias(
-                f"gate_{number}"
-            ),
-            _first_that_holds([(when, reason) for when, _, reason in cases], pl.lit(None)).alias(
-                f"reason_{number}"
-            ),
+            _looked_up(f"gate_{number}", values),
+            _looked_up(f"gate_{number}", reasons).alias(f"reason_{number}"),
         ]
     return columns
 
 
-def _first_that_holds(cases: Sequence[tuple[pl.Expr, str | None]], otherwise: pl.Expr) -> pl.Expr:
-    chosen = otherwise
-    for condition, value in reversed(cases):
-        chosen = pl.when(condition).then(pl.lit(value, dtype=pl.String)).otherwise(chosen)
+def _first_that_holds(cases: Sequence[Case]) -> pl.Expr:
+    chosen = pl.lit(len(cases), dtype=pl.UInt8)
+    for number, (condition, _, _) in reversed(list(enumerate(cases))):
+        chosen = pl.when(condition).then(pl.lit(number, dtype=pl.UInt8)).otherwise(chosen)
     return chosen
+
+
+def _looked_up(name: str, words: Sequence[str | None]) -> pl.Expr:
+    return pl.lit(pl.Series(words, dtype=pl.String)).gather(pl.col(name)).alias(name)
 
 
 def branch_state() -> pl.Expr:

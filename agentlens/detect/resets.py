@@ -8,8 +8,16 @@ import polars as pl
 
 from agentlens.detect.lineage import lineage, standing
 from agentlens.detect.reset_effects import effect_gate, unlisted
-from agentlens.detect.reset_gates import branch_state, deciding_reason, gate_columns
-from agentlens.detect.state_keys import DRIFT, EXACT, StateKeys, key_status, restored, with_required
+from agentlens.detect.reset_gates import branch_state, decided, deciding_reason, gate_words, worst_effect
+from agentlens.detect.state_keys import (
+    EXACT,
+    StateKeys,
+    first_lost,
+    restored,
+    restored_in_order,
+    tested,
+    with_required,
+)
 from agentlens.model.reset import RESETS, BranchState
 
 _NO_KEYS: Final = StateKeys()
@@ -43,42 +51,95 @@ def resets(
     >>> resets(branches_frame([told], source="b").frame.lazy()).select("state", "reason").collect().row(0)
     ('restore_uncertain', 'no_required_keys')
     """
-    placed = with_events(in_lineage(branches), events)
+    # Lists are read once, where they stand; what is joined and judged afterwards are numbers and names.
+    receipts = branches.with_row_index("line").with_columns(tested(state_keys)).cache()
+    told = with_events(in_lineage(receipts.select(_of_receipt(events))), events)
     judged = (
-        restored(with_required(placed, state_keys), state_keys)
-        .with_columns(gate_columns())
+        _with_restore(told, receipts, state_keys)
+        .with_columns(decided(1, 2, 3, 6))
+        .with_columns(gate_words())
         .with_columns(result=branch_state(), siblings_resumed=_siblings_resumed())
         .with_columns(reason=deciding_reason())
     ).cache()
     # Resumed again and again from one point while authority or what became of the effects is not settled.
     unsettled = (pl.col("gate_3") != "pass") | (pl.col("gate_4") != "pass")
     again = (pl.col("siblings_resumed") > 1) & pl.col("resumed").fill_null(value=False) & unsettled
-    told = judged.select(
-        _output(name, again, exact=pl.col("restore") == EXACT) for name in RESETS if name != "subject"
+    made = judged.select(
+        "line",
+        *(
+            _output(name, again, exact=pl.col("restore") == EXACT).alias(name)
+            for name in RESETS
+            if name != "subject"
+        ),
     )
-    subjects = _subjects(judged, state_keys)
-    return told.join(subjects, on="branch_id", how="left").select(RESETS.names()).sort("branch_id")
+    subjects = _subjects(judged, receipts, state_keys)
+    return made.join(subjects, on="line", how="left").select(RESETS.names()).sort("branch_id")
+
+
+_KEPT: Final = (
+    "line",
+    "branch_id",
+    "parent_id",
+    "at",
+    "fork_point",
+    "checkpoints",
+    "edit_class",
+    "resumed",
+    "final_answer",
+    "outcome",
+    "inferred",
+    "rule",
+    "order",
+    "source",
+)
+
+
+def _of_receipt(events: pl.LazyFrame | None) -> list[pl.Expr | str]:
+    """What one receipt says by itself: gates 4 and 5, and the worst of its state keys and effects."""
+    listed = [] if events is None else ["effects"]
+    outcome = pl.col("outcome")
+    return [
+        *_KEPT,
+        *listed,
+        *decided(4, 5),
+        (pl.col("required_state").list.len() > 0).fill_null(value=False).alias("requires"),
+        pl.col("state").is_not_null().alias("reports"),
+        restored_in_order().alias("in_order"),
+        pl.col("effects").is_not_null().alias("lists_effects"),
+        worst_effect().alias("worst_effect"),
+        outcome.is_not_null().alias("has_outcome"),
+        outcome.struct.field("verified").alias("outcome_verified"),
+    ]
+
+
+def _with_restore(told: pl.LazyFrame, receipts: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
+    """Add ``restore``, the worst status of the required keys; ``requires`` then counts those of the file too."""
+    known = pl.col("in_order").is_not_null() | ~pl.col("requires") | ~pl.col("reports")
+    asked = told if keys.required else told.filter(~known)
+    lists = asked.select("line", "workflow").join(
+        receipts.select("line", "tested", "required_state"), on="line"
+    )
+    found = restored(with_required(lists, keys)).select(
+        "line", "restore", filed=pl.col("required").is_not_null()
+    )
+    joined = told.join(found, on="line", how="left")
+    return joined.with_columns(
+        requires=pl.coalesce("filed", "requires"),
+        restore=pl.col("restore") if keys.required else pl.coalesce("restore", "in_order"),
+    )
 
 
 def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     """Standing receipts with ``family``, ``depth``, ``cyclic``, ``parent_checkpoints`` and ``shared_outcome``."""
     receipt = pl.col("outcome").struct.field("receipt_id")
-    stands = standing(branches).with_columns(receipt=receipt).with_row_index("place").cache()
-    # Everything about lineage is found on a few columns; the wide rows are joined once, by number.
-    narrow = stands.select("place", "branch_id", "parent_id", "receipt", "checkpoints").cache()
+    stands = lineage(standing(branches).with_columns(receipt=receipt)).cache()
     told = (
         branches.select("branch_id", receipt=receipt).drop_nulls().filter(pl.col("receipt").is_duplicated())
     )
     several = told.group_by("receipt").agg(pl.col("branch_id").n_unique()).filter(pl.col("branch_id") > 1)
     shared = several.select("receipt", shared_outcome=pl.lit(True))
-    checkpoints = narrow.select(parent_id="branch_id", parent_checkpoints="checkpoints").drop_nulls()
-    found = (
-        lineage(narrow.drop("checkpoints"))
-        .join(shared, on="receipt", how="left")
-        .join(checkpoints, on="parent_id", how="left")
-        .drop("branch_id", "parent_id", "receipt")
-    )
-    return stands.join(found, on="place", how="left").drop("place")
+    checkpoints = stands.select(parent_id="branch_id", parent_checkpoints="checkpoints").drop_nulls()
+    return stands.join(shared, on="receipt", how="left").join(checkpoints, on="parent_id", how="left")
 
 
 def with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyFrame:
@@ -111,24 +172,23 @@ def _siblings_resumed() -> pl.Expr:
     return resumed.sum().over("parent_id", "fork_point")
 
 
-def _subjects(judged: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
+def _subjects(judged: pl.LazyFrame, receipts: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
     """Give ``subject`` of the branches a state key or effect stopped: the first that does not pass."""
+    lost = (
+        judged.filter(pl.col("result") == BranchState.RESTORE_UNCERTAIN)
+        .select("line", "workflow")
+        .join(receipts.select("line", "tested", "required_state"), on="line")
+    )
     element = pl.element().struct
-    status = key_status(pl.element().struct.field, keys.drifting)
-    poor = pl.col("state").list.eval(element.field("key").filter(status < DRIFT))
-    required = pl.col("required")
-    absent = required.list.set_difference(pl.col("state").list.eval(element.field("key")))
     gate = effect_gate(element.field("status"), element.field("decision_id"))
     unsettled = pl.col("effects").list.eval(element.field("operation_id").filter(gate != "pass"))
-    stopped = judged.select("branch_id", "state", "result", "required", "effects", "first_call").filter(
-        pl.col("result").is_in([BranchState.RESTORE_UNCERTAIN, BranchState.EFFECTS_UNRECONCILED])
+    pending = (
+        judged.filter(pl.col("result") == BranchState.EFFECTS_UNRECONCILED)
+        .select("line", "first_call")
+        .join(receipts.select("line", "effects"), on="line")
+        .select("line", subject=pl.coalesce(unsettled.list.min(), "first_call"))
     )
-    subject = (
-        pl.when(pl.col("result") == BranchState.RESTORE_UNCERTAIN)
-        .then(pl.coalesce(required.list.set_intersection(poor).list.min(), absent.list.min()))
-        .otherwise(pl.coalesce(unsettled.list.min(), "first_call"))
-    )
-    return stopped.select("branch_id", subject=subject)
+    return pl.concat([with_required(lost, keys).select("line", subject=first_lost()), pending])
 
 
 def _output(name: str, again: pl.Expr, *, exact: pl.Expr) -> pl.Expr:

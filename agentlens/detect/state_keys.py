@@ -140,33 +140,33 @@ def with_required(branches: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
     return found if not keys.required else found.drop("more")
 
 
-def restored(branches: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
-    """Add ``restore``: the worst status over the required keys, null where none is required or reported.
-
-    Most receipts report exactly the required keys in the same order and need no look-up by key.
-    """
-    reported = pl.col("state").list.eval(pl.element().struct.field("key"))
-    aligned = (pl.col("required") == reported).fill_null(value=False)
-    status = key_status(pl.element().struct.field, keys.drifting)
-    statuses = branches.with_columns(
-        statuses=pl.col("state").list.eval(status),
-        reported=reported,
-        aligned=aligned & pl.col("required").is_not_null(),
-    )
-    plain = statuses.filter("aligned").with_columns(restore=pl.col("statuses").list.min())
-    # A key that is reported twice counts with the worse status: lists of the keys that reach each status.
+def tested(keys: StateKeys) -> pl.Expr:
+    """``tested``: each reported key with its status, a list of structs of ``key`` and ``status``."""
     element = pl.element().struct
-    below = {
-        level: pl.col("state").list.eval(
-            element.field("key").filter(key_status(pl.element().struct.field, keys.drifting) == level)
-        )
+    status = key_status(element.field, keys.drifting)
+    return pl.col("state").list.eval(pl.struct(element.field("key"), status=status)).alias("tested")
+
+
+def restored_in_order() -> pl.Expr:
+    """Worst status of a receipt that reports exactly the keys it requires, in the same order; else null.
+
+    Most receipts do, and need no look-up by key.
+    """
+    status = pl.col("tested").list.eval(pl.element().struct.field("status"))
+    return pl.when(pl.col("required_state") == _reported()).then(status.list.min())
+
+
+def restored(branches: pl.LazyFrame) -> pl.LazyFrame:
+    """Add ``restore``: the worst status over the ``required`` keys, null where none is required or reported."""
+    required = pl.col("required")
+    # A key that is reported twice counts with the worse status: lists of the keys that reach each status.
+    among = {
+        level: required.list.set_intersection(_keys_where(_status() == level)).list.len() > 0
         for level in (FAIL, UNKNOWN, DRIFT)
     }
-    required = pl.col("required")
-    among = {level: required.list.set_intersection(found).list.len() > 0 for level, found in below.items()}
-    absent = required.list.set_difference(pl.col("reported")).list.len() > 0
-    other = statuses.filter(~pl.col("aligned")).with_columns(
-        restore=pl.when(required.is_null() | pl.col("state").is_null())
+    absent = required.list.set_difference(_reported()).list.len() > 0
+    return branches.with_columns(
+        restore=pl.when(required.is_null() | pl.col("tested").is_null())
         .then(None)
         .when(among[FAIL])
         .then(FAIL)
@@ -177,7 +177,25 @@ def restored(branches: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
         .otherwise(EXACT)
         .cast(pl.Int8)
     )
-    return pl.concat([plain, other]).drop("statuses", "reported", "aligned")
+
+
+def first_lost() -> pl.Expr:
+    """The first required key that did not come back, else the first that is not reported."""
+    required = pl.col("required")
+    lost = required.list.set_intersection(_keys_where(_status() < DRIFT))
+    return pl.coalesce(lost.list.min(), required.list.set_difference(_reported()).list.min())
+
+
+def _status() -> pl.Expr:
+    return pl.element().struct.field("status")
+
+
+def _reported() -> pl.Expr:
+    return pl.col("tested").list.eval(pl.element().struct.field("key"))
+
+
+def _keys_where(condition: pl.Expr) -> pl.Expr:
+    return pl.col("tested").list.eval(pl.element().struct.field("key").filter(condition))
 
 
 def state_key_rows(branches: pl.LazyFrame, keys: StateKeys) -> pl.LazyFrame:
