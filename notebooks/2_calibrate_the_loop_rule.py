@@ -73,7 +73,7 @@ chart.sweep(found.rates, metric="detection")
 # ## What each rule costs and finds
 
 # %%
-names = found.detection["rule"].to_list()
+names = found.cases["rule"].unique().sort().to_list()
 cells = [found.rates.filter(pl.col("rule") == name)["cell"][0] for name in names]
 chart.pareto(found.rates, named=cells)
 

@@ -13,7 +13,7 @@ nbclient = pytest.importorskip("nbclient", reason="needs nbclient (extra test)")
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]_*.py"))
-LIMIT_S = 60
+LIMIT_S = 120  # a cell; a whole notebook takes a third of that on a machine of its own
 STUDY = "6_intercode"
 CHARTS = {
     "1_look_at_your_traces": 5,
@@ -21,7 +21,7 @@ CHARTS = {
     "3_acknowledgement_limits": 5,
     "4_false_positives": 3,
     "5_resets": 4,
-    STUDY: 0,
+    STUDY: 5,
 }
 """The least number of pictures that each notebook draws on the shipped data."""
 
@@ -97,18 +97,21 @@ def test_sources_are_plain_and_carry_no_output(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_it_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the shipped data, every cell within a minute, no error, and its pictures are drawn without a network."""
+    """On the shipped data: no error, its pictures drawn without a network, nothing written but below its folder."""
+    before = sorted((ROOT / "notebooks").iterdir())
     book = run(path, tmp_path, monkeypatch)
+    assert (tmp_path / "demo" / "lake" / "manifest.json").is_file()
+    assert sorted((ROOT / "notebooks").iterdir()) == before
     assert not [output for output in outputs(book) if output.output_type == "error"]
     assert pictures(book) >= CHARTS[name(path)]
 
 
-def test_nothing_is_written_outside_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkout is left as it was: a notebook writes below the folder it runs in."""
-    before = {path for path in ROOT.rglob("*") if not {".git", "__pycache__"} & set(path.parts)}
-    run(NOTEBOOKS[4], tmp_path, monkeypatch)
-    after = {path for path in ROOT.rglob("*") if not {".git", "__pycache__"} & set(path.parts)}
-    assert not {
-        path for path in after - before if path.is_relative_to(ROOT / "notebooks") or path.name == "demo"
-    }
-    assert (tmp_path / "demo" / "lake" / "manifest.json").is_file()
+@pytest.mark.slow
+def test_the_study_on_the_public_runs(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """7,201 runs: the baselines are reproduced, and the calibrated rule is certified and finds more than each."""
+    book = run(NOTEBOOKS[5], tmp_path, monkeypatch, AGENTLENS_TRACES=str(shared / "traces"))
+    told = "\n".join(str(output.get("data", {}).get("text/plain", "")) for output in outputs(book))
+    assert "'runs': 7201" in told
+    assert "'status': 'CERTIFIED'" in told
+    for alarms in ("2514", "2399", "2377"):
+        assert alarms in told

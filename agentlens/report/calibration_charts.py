@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agentlens.report.strip import Frame
 
 METRICS = {"fpr": "false-positive rate per healthy run", "detection": "share of incidents detected"}
+_FALSE = {"fpr": "false-positive rate per healthy run", "false_share": "share of alarms that are false"}
+_SHORT = {"fpr": "false-positive rate", "false_share": "false share of alarms"}
 _CERTIFIED, _NOT = "certified", "not certified"
 
 
@@ -89,8 +91,10 @@ def sweep(rates: Frame, *, metric: str = "fpr", evidence: str = "lap") -> alt.Ch
     return chart
 
 
-def chain(certificate: Frame, rates: Frame, *, limit: float | None = None) -> alt.VConcatChart:
-    """Draw the chain from strict to loose: false-positive rate over thresholds with the limit, and detection below.
+def chain(
+    certificate: Frame, rates: Frame, *, limit: float | None = None, false: str = "fpr"
+) -> alt.VConcatChart:
+    """Draw the chain from strict to loose: false alarms over thresholds with the limit, and detection below.
 
     Parameters
     ----------
@@ -99,14 +103,24 @@ def chain(certificate: Frame, rates: Frame, *, limit: float | None = None) -> al
     rates
         Rates of its cells (schema `RATES`), with their intervals.
     limit
-        The false-positive limit that was asked for; drawn as a dashed line.
+        The limit that was asked for; drawn as a dashed line.
+    false
+        What it limits: ``fpr`` (per healthy run) or ``false_share`` (of alarms).
+
+    Raises
+    ------
+    SettingsError
+        For another measure of false alarms.
     """
-    columns = ("fpr", "fpr_low", "fpr_high", "detection", "detection_low", "detection_high")
-    counts = ("alarmed_runs", "healthy_runs", "detected", "incidents")
+    _measure(false)
+    count, of = ("alarmed_runs", "healthy_runs") if false == "fpr" else ("false_alarms", "alarms")
+    columns = [f"{name}{end}" for name in (false, "detection") for end in ("", "_low", "_high")]
     joined = (
         certificate.lazy()
         .select("step", "cell", "rule", "certified")
-        .join(rates.lazy().select("cell", *columns, *counts), on="cell", how="left")
+        .join(
+            rates.lazy().select("cell", *columns, count, of, "detected", "incidents"), on="cell", how="left"
+        )
         .sort("step")
         .collect()
     )
@@ -116,14 +130,14 @@ def chain(certificate: Frame, rates: Frame, *, limit: float | None = None) -> al
             "certified": _CERTIFIED if row["certified"] else _NOT,
             **{name: None if row[name] is None else round(row[name], 5) for name in columns},
             "limit": limit,
-            "false": f"{row['alarmed_runs']} of {row['healthy_runs']}",
+            "false": f"{row[count]} of {row[of]}",
             "found": f"{row['detected']} of {row['incidents']}",
         }
         for row in joined.iter_rows(named=True)
     ]
     order = [row["rule"] for row in rows]
     panels = [
-        _panel(order, "fpr", "false-positive rate", "false", limit=limit is not None),
+        _panel(order, false, _SHORT[false], "false", limit=limit is not None),
         _panel(order, "detection", "incidents detected", "found", limit=False),
     ]
     good = sum(row["certified"] == _CERTIFIED for row in rows)
@@ -136,6 +150,13 @@ def chain(certificate: Frame, rates: Frame, *, limit: float | None = None) -> al
     )
     chart.datasets = {"chain": rows}
     return chart
+
+
+def _measure(false: str) -> str:
+    """Title of a measure of false alarms."""
+    if false not in _FALSE:
+        raise SettingsError.unknown("measure of false alarms", false, _FALSE)
+    return _FALSE[false]
 
 
 def _panel(order: list[str], name: str, title: str, count: str, *, limit: bool) -> alt.LayerChart:
@@ -178,9 +199,7 @@ def pareto(rates: Frame, *, named: Sequence[int] = (), false: str = "fpr") -> al
     SettingsError
         For another measure of false alarms.
     """
-    titles = {"fpr": "false-positive rate per healthy run", "false_share": "share of alarms that are false"}
-    if false not in titles:
-        raise SettingsError.unknown("measure of false alarms", false, titles)
+    told_as = _measure(false)
     table = rates.lazy().filter(pl.col(false).is_not_null() & pl.col("detection").is_not_null()).collect()
     spots = (
         table.with_columns(pl.col(false, "detection").round(5))
@@ -222,7 +241,7 @@ def pareto(rates: Frame, *, named: Sequence[int] = (), false: str = "fpr") -> al
         scale=alt.Scale(domain=[row["name"] for row in marked], range=colours),
         legend=alt.Legend(labelLimit=260, orient="bottom", columns=2) if marked else None,
     )
-    x = alt.X("false:Q", title=titles[false], axis=alt.Axis(format="%"), scale=alt.Scale(domainMin=0))
+    x = alt.X("false:Q", title=told_as, axis=alt.Axis(format="%"), scale=alt.Scale(domainMin=0))
     y = alt.Y(
         "detection:Q", title="incidents detected", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])
     )
@@ -295,7 +314,10 @@ def detection(curves: Frame, *, within: int | None = None) -> alt.LayerChart:
             for step in steps
         ]
     colour = alt.Color(
-        "rule:N", title="rule", scale=alt.Scale(domain=names, range=list(PERIODS[: len(names)]))
+        "rule:N",
+        title="rule",
+        scale=alt.Scale(domain=names, range=list(PERIODS[: len(names)])),
+        legend=alt.Legend(symbolOpacity=1),
     )
     base = chart_of("detection").encode(
         x=alt.X("after:Q", title="events after the onset", axis=alt.Axis(tickMinStep=1)), color=colour

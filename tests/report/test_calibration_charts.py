@@ -49,6 +49,8 @@ def test_a_chain_keeps_its_order_and_its_counts() -> None:
     ]
     assert "2 certified" in spec["title"]["subtitle"]
     assert "5.00%" in spec["title"]["subtitle"]
+    with pytest.raises(SettingsError, match="false_share"):
+        charts.chain(certificate(), rates(), false="precision")
     assert "dashed" not in charts.chain(certificate(), rates()).to_dict()["title"]["subtitle"]
 
 
