@@ -41,10 +41,13 @@ class RawEvent:
     trace with exactly one session is that session; else the trace id.
 
     ``position``: where the record stands in its source (line number, row or byte offset, then order inside).
+    ``line``: the line to point at, where a source out of order is read in another order and ``position`` is
+    the place in that one.
     """
 
     run_id: str
     position: tuple[int, int] = (0, 0)
+    line: int | None = None
     agent: str | None = ""
     instance: str | None = None
     seq: int | None = None

@@ -155,7 +155,7 @@ class Normaliser:
             "durable_version": pl.lit(
                 prints.durable_version(definition, self.tables) if definition else None, pl.String
             ),
-            "source": _pointer(source),
+            "source": _pointer(source, rows),
         }
         there = {series.name for series in kept}
         schema = {**RECORDS, **CONTENT} if self.keep_content else RECORDS
@@ -296,8 +296,12 @@ def _nothing_remembered() -> dict[str, Any]:
     return {"_calls": {}, "_results": {}, "_facts": {UNKNOWN: 0}}
 
 
-def _pointer(source: str) -> pl.Expr:
-    place = pl.concat_str(pl.lit(source), "position", separator=":")
+def _pointer(source: str, rows: list[RawEvent]) -> pl.Expr:
+    line = pl.col("position")
+    if any(event.line is not None for event in rows):
+        told = [event.position[0] if event.line is None else event.line for event in rows]
+        line = pl.lit(column("position", told))
+    place = pl.concat_str(pl.lit(source), line, separator=":")
     inner = pl.concat_str(place, "position_in", separator=".")
     return pl.when(pl.col("position_in") > 0).then(inner).otherwise(place).alias("source")
 

@@ -60,6 +60,7 @@ class Spot:
     model: str | None = None
     version: str | None = None
     span: str | None = None  # the line's own id: what forks and checkpoints point to
+    shown: int | None = None  # the line to point at, where ``line`` is the place it is read in
 
     def event(self, order: int, kind: str, **facts: Any) -> RawEvent:
         """Build an event of this lane, time and place; ``facts`` win."""
@@ -69,6 +70,7 @@ class Spot:
             "instance": self.lane.instance,
             "parent_agent": self.lane.parent_agent,
             "position": (self.line, order),
+            "line": self.shown,
             "at": self.at,
             "agent_version": self.version,
             "span_id": self.span,
@@ -165,6 +167,7 @@ class Calls:
             instance=lane.instance,
             parent_agent=lane.parent_agent,
             position=(call.spot.line, order),
+            line=call.spot.shown,
             at=None,
             ended_at=spot.at,
             span_id=None,

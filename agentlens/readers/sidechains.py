@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.errors import InputError
 from agentlens.readers.blocks import DEFAULT_AGENT, HANDOFF_TOOLS, Lane, blocks_of, kind_of, text_of
 from agentlens.readers.decode import attempt
+from agentlens.readers.line_order import Mark
 from agentlens.readers.source import Source
+from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from agentlens.readers.blocks import Calls
@@ -20,6 +24,7 @@ UNNAMED: Final = "subagent"
 """Agent of a sidechain whose type stands nowhere."""
 _OWN_FILE = re.compile(r"agent-(.+?)\.jsonl(?:\.gz|\.zst)?")
 _META_BYTES = 1 << 16
+_HANDOFFS: Final = tuple(f'"{tool}"'.encode() for tool in sorted(HANDOFF_TOOLS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +64,18 @@ class Sidechains:
         return Lane(run_id=session, agent=self.names[instance], instance=instance, parent_agent="")
 
 
-def child_of(source: Source) -> Child | None:
+def child_of(source: Source, session: str, alone: str) -> Child | None:
     """Return the sub-agent of a file that holds nothing but one, None for a session's main file.
 
     Its type stands in ``agent-<id>.meta.json`` beside it, or in the session's main file, where the result of
-    the call that started it names its id.
+    the call that started it names its id. ``session``: of its lines; ``alone``: the one agent id on all its
+    lines, "" where there is none or they differ.
     """
-    first: dict[str, Any] = next((value for value in source.head().values if isinstance(value, dict)), {})
     match = _OWN_FILE.fullmatch(source.path.name)
-    instance = text_of(first.get("agentId")) if first.get("isSidechain") is True else ""
-    if not instance and match is None:
+    instance = alone or (match.group(1) if match else "")
+    if not instance:
         return None
-    instance = instance or (match.group(1) if match else "")
-    call_id, agent = _in_main_file(source, text_of(first.get("sessionId")), instance)
+    call_id, agent = _in_main_file(source, session, instance)
     return Child(agent=agent or _in_meta(source) or UNNAMED, instance=instance, call_id=call_id)
 
 
@@ -89,21 +93,23 @@ def _in_meta(source: Source) -> str | None:
 
 
 def _in_main_file(source: Source, session: str, instance: str) -> tuple[str | None, str | None]:
-    """Look up the call that started a sub-agent, and the type it asked for."""
+    """Look up the call that started a sub-agent, the first by time, and the type it asked for."""
     path = _main_file(source, session)
     if path is None:
         return None, None
     asked: dict[str, str | None] = {}
+    answered: list[tuple[int, str]] = []
     needle = instance.encode()
     try:
         for _, line in Source.of(path).lines():
-            if any(f'"{tool}"'.encode() in line for tool in HANDOFF_TOOLS):
+            if any(tool in line for tool in _HANDOFFS):
                 asked.update(_handoffs(attempt(line)))
-            if needle in line and (call_id := _answered(attempt(line), instance)) is not None:
-                return call_id, asked.get(call_id)
+            if needle in line:
+                answered.extend(_answered(attempt(line), instance))
     except InputError:
         pass
-    return None, None
+    call_id = min(answered)[1] if answered else None
+    return call_id, asked.get(call_id) if call_id else None
 
 
 def _main_file(source: Source, session: str) -> Path | None:
@@ -131,13 +137,50 @@ def _handoffs(value: Any) -> dict[str, str | None]:
     }
 
 
-def _answered(value: Any, instance: str) -> str | None:
+def _answered(value: Any, instance: str) -> list[tuple[int, str]]:
+    """Return time and id of the call that a line answers with the id of a sub-agent."""
     if not isinstance(value, dict) or not isinstance(value.get("toolUseResult"), dict):
-        return None
+        return []
     if value["toolUseResult"].get("agentId") != instance:
-        return None
+        return []
     results = [block for block in blocks_of(value.get("message")) if block.get("type") == "tool_result"]
-    return text_of(results[0].get("tool_use_id")) or None if results else None
+    call_id = text_of(results[0].get("tool_use_id")) if results else ""
+    return [(moment(value.get("timestamp")) or 0, call_id)] if call_id else []
+
+
+def mark_of(value: dict[str, Any], number: int, line: bytes) -> Mark:
+    """Return the place of a line: its time, what it hangs on, and the sub-agents it starts."""
+    mark = Mark(
+        number=number,
+        digest=_digest(line),
+        at=moment(value.get("timestamp")),
+        own=text_of(value.get("uuid")),
+        parent=text_of(value.get("parentUuid")) or text_of(value.get("logicalParentUuid")),
+    )
+    kind = value.get("type")
+    if kind == "file-history-snapshot":
+        snapshot = value.get("snapshot")
+        mark.at = (moment(snapshot.get("timestamp")) if isinstance(snapshot, dict) else None) or mark.at
+        if mark.at is None:
+            mark.parent = text_of(value.get("messageId"))
+    elif (
+        kind == "user" and not mark.parent and value.get("isSidechain") is True and (begun := _prompt(value))
+    ):
+        mark.answers = _digest(begun.encode("utf-8", "surrogatepass"))
+    elif kind == "assistant" and any(tool in line for tool in _HANDOFFS):
+        mark.asks = tuple(_asked_prompts(value))
+    return mark
+
+
+def _asked_prompts(value: dict[str, Any]) -> Iterator[bytes]:
+    for block in blocks_of(value.get("message")):
+        asked = block.get("input")
+        if text_of(block.get("name")) in HANDOFF_TOOLS and isinstance(asked, dict):
+            yield _digest(text_of(asked.get("prompt")).strip().encode("utf-8", "surrogatepass"))
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
 
 
 def _prompt(value: dict[str, Any]) -> str:

@@ -32,6 +32,28 @@ def user(uuid: str, parent: str | None, *blocks: Any, **more: Any) -> dict[str, 
     return _line("user", uuid, parent, message={"role": "user", "content": content}, **more)
 
 
+def everything() -> list[Any]:
+    """Return a session with calls, a handoff, a failure and a retry."""
+    return [
+        user("u1", None, "go"),
+        assistant("u2", "u1", "m1", {"type": "text", "text": "hm"}),
+        assistant("u3", "u2", "m1", asked("c1", command="ls")),
+        assistant("u4", "u3", "m1", asked("t1", "Task", subagent_type="Explore", prompt="p")),
+        user("u5", "u3", came("c1", "Exit code 1", error=True)),
+        user("u6", "u4", came("t1", "done"), toolUseResult={"agentId": "a1"}),
+        {
+            "type": "system",
+            "subtype": "api_error",
+            "sessionId": "s-1",
+            "uuid": "u7",
+            "parentUuid": "u6",
+            "retryAttempt": 1,
+        },
+        assistant("u8", "u7", "m2", asked("c2", command="pwd")),
+        user("u9", "u8", came("c2", "/")),
+    ]
+
+
 def _line(kind: str, uuid: str, parent: str | None, **more: Any) -> dict[str, Any]:
     head = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s-1", "isSidechain": False}
     return {**head, "version": "2.0.0", "timestamp": f"2026-01-01T00:00:{_second(uuid):02}Z", **more}

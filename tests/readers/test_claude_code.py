@@ -9,7 +9,7 @@ import pytest
 
 from agentlens.readers import registry
 from agentlens.readers.source import Source
-from tests.readers.claude import asked, assistant, came, lines, user
+from tests.readers.claude import asked, assistant, came, everything, lines, user
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
 
@@ -358,34 +358,13 @@ def test_broken_lines_are_set_aside_and_the_rest_is_read() -> None:
     assert [event["kind"] for event in merged(found)] == ["message", "model", "tool"]
 
 
-def _everything() -> list[Any]:
-    return [
-        user("u1", None, "go"),
-        assistant("u2", "u1", "m1", {"type": "text", "text": "hm"}),
-        assistant("u3", "u2", "m1", asked("c1", command="ls")),
-        assistant("u4", "u3", "m1", asked("t1", "Task", subagent_type="Explore", prompt="p")),
-        user("u5", "u3", came("c1", "Exit code 1", error=True)),
-        user("u6", "u4", came("t1", "done"), toolUseResult={"agentId": "a1"}),
-        {
-            "type": "system",
-            "subtype": "api_error",
-            "sessionId": "s-1",
-            "uuid": "u7",
-            "parentUuid": "u6",
-            "retryAttempt": 1,
-        },
-        assistant("u8", "u7", "m2", asked("c2", command="pwd")),
-        user("u9", "u8", came("c2", "/")),
-    ]
-
-
 def _key(event: dict[str, Any]) -> tuple[str, str]:
     return event["kind"], str(event.get("identity"))
 
 
 def test_doubled_and_shuffled_lines_give_the_same_events() -> None:
     """Every record carries an identity and a time, so repetition and order of the lines do not matter."""
-    values = _everything()
+    values = everything()
     expected = sorted((event for event in session(*values)), key=_key)
     assert sorted(session(*values, *values), key=_key) == expected
     generator = random.Random(7)
@@ -399,7 +378,7 @@ def test_doubled_and_shuffled_lines_give_the_same_events() -> None:
 
 def test_cut_at_any_byte_the_whole_lines_before_give_the_same_events() -> None:
     """A live session ends anywhere: what stands before is read, the rest is one fault."""
-    data = lines(*_everything())
+    data = lines(*everything())
     whole = data.splitlines(keepends=True)
     for cut in range(1, len(data), 41):
         complete = data[:cut].count(b"\n")
@@ -413,15 +392,15 @@ def test_cut_at_any_byte_the_whole_lines_before_give_the_same_events() -> None:
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [None], {"a": [1]}, True])
 def test_a_wrong_type_anywhere_is_never_an_exception(junk: Any) -> None:
     """Each field of each line is replaced in turn; other lines still give their events."""
-    for place, line in enumerate(_everything()):
+    for place, line in enumerate(everything()):
         for field in line:
-            values = _everything()
+            values = everything()
             values[place] = {**line, field: junk}
             _, report = records(lines(*values), "claude-code")
             assert not any("reader stopped" in fault.reason for fault in report.faults)
         if isinstance(line.get("message"), dict):
             for field in line["message"]:
-                values = _everything()
+                values = everything()
                 values[place] = {**line, "message": {**line["message"], field: junk}}
                 _, report = records(lines(*values), "claude-code")
                 assert not any("reader stopped" in fault.reason for fault in report.faults)
