@@ -90,9 +90,19 @@ def demo_normaliser(*tables: str | Path) -> Normaliser:
 
 
 def demo_lake(out: Path) -> tuple[Path, Path]:
-    """Read the shipped fleet into ``out/lake``; return the lake and the folder of the exports."""
-    out.mkdir(parents=True, exist_ok=True)
-    data, lake = fleet_folder(out), out / "lake"
+    """Read the shipped fleet into ``out/lake``; return the lake and the folder of the exports.
+
+    Raises
+    ------
+    InputError
+        When ``out`` is a file or cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        data, lake = fleet_folder(out), out / "lake"
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise InputError.at(str(out), f"cannot be written ({why})", accepted="a folder") from error
     _read(data, lake)
     return lake, data
 

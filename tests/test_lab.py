@@ -133,3 +133,10 @@ def test_the_workbench_is_the_fleet_or_the_users_lake(tmp_path, monkeypatch) -> 
     assert not (tmp_path / "other").exists()
     with pytest.raises(InputError, match="--labels FILE"):
         mine.labels_file()
+
+
+def test_a_file_in_the_way_of_the_fleet_is_one_line(tmp_path) -> None:
+    """A notebook that can not write its lake says where."""
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        lab.workbench(tmp_path / "taken")
