@@ -13,6 +13,7 @@ from agentlens.model.native import (
     count_unknown,
     flag,
     moment,
+    named,
     part,
     parts,
     required,
@@ -100,10 +101,10 @@ def branches_frame(raw: Iterable[RawBranch], *, source: str) -> Typed:
 
 def _row(fields: Mapping[str, Any], typed: Typed, source: str, order: int) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "branch_id": required(fields.get("branch_id"), "branch_id"),
-        "parent_id": text(fields.get("parent_id"), "parent_id"),
+        "branch_id": required(named(fields.get("branch_id"), "branch_id"), "branch_id"),
+        "parent_id": named(fields.get("parent_id"), "parent_id"),
         "at": moment(fields.get("at"), "at"),
-        "fork_point": text(fields.get("fork_point"), "fork_point"),
+        "fork_point": named(fields.get("fork_point"), "fork_point"),
         "checkpoints": texts(fields.get("checkpoints"), "checkpoints"),
         "local": flag(fields.get("local"), "local"),
         "required_state": texts(fields.get("required_state"), "required_state"),

@@ -121,6 +121,17 @@ def text(value: Any, name: str) -> str | None:
     )
 
 
+def named(value: Any, name: str) -> str | None:
+    """Text or None of an id or a name; a whole number of any size is its decimal digits, never rounded.
+
+    >>> named(340282366920938463463374607431768211455, "trace_id")
+    '340282366920938463463374607431768211455'
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return text(value, name)
+
+
 def required(value: Any, name: str) -> str:
     """Text that must be there and must not be empty."""
     found = text(value, name)

@@ -15,6 +15,7 @@ from agentlens.model.native import (
     WrongValueError,
     count_unknown,
     moment,
+    named,
     required,
     text,
     warn_identifiers,
@@ -93,7 +94,7 @@ inferred receipts; native ones have neither. ``source``: file and position.
 """
 
 _KNOWN: Final = frozenset(FIELDS)
-_TEXTS: Final = ("recipient", "expected_artifact", "urgency", "trace_id", "reason", "owner")
+_TEXTS: Final = ("recipient", "expected_artifact", "urgency", "reason", "owner")
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -132,12 +133,13 @@ def _row(fields: Mapping[str, Any], typed: Typed, source: str) -> dict[str, Any]
     if at is None:
         raise WrongValueError("at: missing")
     row: dict[str, Any] = {
-        "operation_id": required(fields.get("operation_id"), "operation_id"),
-        "handoff_id": required(fields.get("handoff_id"), "handoff_id"),
+        "operation_id": required(named(fields.get("operation_id"), "operation_id"), "operation_id"),
+        "handoff_id": required(named(fields.get("handoff_id"), "handoff_id"), "handoff_id"),
         "event": required(fields.get("event"), "event"),
         "at": at,
         "author": required(fields.get("author"), "author"),
         **{name: text(fields.get(name), name) for name in _TEXTS},
+        "trace_id": named(fields.get("trace_id"), "trace_id"),
         "deadline": moment(fields.get("deadline"), "deadline"),
         "outcome": text(fields.get("outcome"), "outcome"),
         "mac": text(fields.get("mac"), "mac"),

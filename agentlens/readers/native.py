@@ -6,7 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.enums import Kind, Outcome
-from agentlens.model.native import WrongValueError, count_unknown, flag, moment, part, required, text, texts
+from agentlens.model.native import (
+    WrongValueError,
+    count_unknown,
+    flag,
+    moment,
+    named,
+    part,
+    required,
+    text,
+    texts,
+)
 from agentlens.model.raw import ABSENT, RawBranch, RawEvent, RawReceipt
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
@@ -107,8 +117,8 @@ _POLICY: Final[dict[str, Callable[[Any, str], Any]]] = {
     "jitter": _amount,
 }
 _LEASE: Final[dict[str, Callable[[Any, str], Any]]] = {
-    "owner": text,
-    "waits_on": text,
+    "owner": named,
+    "waits_on": named,
     "deadline": moment,
     "renewals": _count,
     "max_renewals": _count,
@@ -132,21 +142,23 @@ _TYPED: Final[dict[str, Callable[[Any, str], Any]]] = {
     "tokens_in": _count,
     "tokens_out": _count,
     "cost_usd": _number,
-    "trace_id": text,
-    "span_id": text,
-    "parent_span_id": text,
-    "call_id": text,
-    "instance": text,
-    "session": text,
+    "trace_id": named,
+    "span_id": named,
+    "parent_span_id": named,
+    "call_id": named,
+    "instance": named,
+    "session": named,
     "open": flag,
-    "target": text,
+    "target": named,
     "outcome": _outcome,
-    "parent_run_id": text,
-    "parent_agent": text,
-    "task_group": text,
+    "parent_run_id": named,
+    "parent_agent": named,
+    "task_group": named,
 }
 """How each field is read. Those behind ``call_id`` are additions for facts that are no tool call."""
 
+_NAMES: Final = ("run_id", "agent", *sorted(name for name, read in _TYPED.items() if read is named))
+"""Fields that name something: a whole number there is read as its digits."""
 _PLAIN: Final = frozenset(
     {"run_id", "agent", "kind", "tool", "args", "result", "scope", "progress_fingerprint"}
 )
@@ -216,9 +228,9 @@ def event(row: Mapping[str, Any], position: tuple[int, int], report: Report) -> 
     if kind in _ACTIONS and signature is None and not row.get("tool"):
         raise WrongValueError("tool: missing, and no action_signature instead")
     found = RawEvent(
-        run_id=_name(row.get("run_id"), "run_id", report),
+        run_id=required(named(row.get("run_id"), "run_id"), "run_id"),
         position=position,
-        agent=text(row.get("agent"), "agent") or "",
+        agent=named(row.get("agent"), "agent") or "",
         kind=kind,
         tool=text(row.get("tool"), "tool") or "",
         args=_said(row, "args"),
@@ -229,6 +241,9 @@ def event(row: Mapping[str, Any], position: tuple[int, int], report: Report) -> 
     )
     for name in row.keys() & _TYPED.keys():
         setattr(found, name, _TYPED[name](row[name], name))
+    for name in _NAMES:
+        if isinstance(value := row.get(name), int) and not isinstance(value, bool):
+            report.repaired[f"{name}: number read as text"] += 1
     found.identity = _identity(found)
     unknown = row.keys() - _KNOWN
     if unknown:
@@ -240,14 +255,6 @@ def event(row: Mapping[str, Any], position: tuple[int, int], report: Report) -> 
 def _said(row: Mapping[str, Any], name: str) -> Any:
     value = row.get(name)
     return ABSENT if value is None else value
-
-
-def _name(value: Any, name: str, report: Report) -> str:
-    """Read a name; a whole number is taken as its text, and counted."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        report.repaired[f"{name}: number read as text"] += 1
-        return str(value)
-    return required(value, name)
 
 
 def _identity(found: RawEvent) -> str | None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agentlens.model.branch import branches_frame
 from agentlens.model.raw import ABSENT, RawBranch, RawEvent, RawReceipt
+from agentlens.model.receipt import receipts_frame
 from tests.readers.reading import events, records, said
 
 if TYPE_CHECKING:
@@ -164,7 +166,11 @@ def test_epoch_seconds_are_exact_to_the_microsecond() -> None:
         ({"retry_policy": "3 times"}, "retry_policy: expected an object"),
         ({"retry_policy": {"errors": "*"}}, "retry_policy.errors: expected a list of texts"),
         ({"lease": {"deadline": "soon"}}, "lease.deadline: expected"),
-        ({"agent": 4}, "agent: expected text"),
+        ({"agent": 4.0}, "agent: expected text"),
+        ({"agent": True}, "agent: expected text"),
+        ({"trace_id": 1.5}, "trace_id: expected text, found a number"),
+        ({"span_id": {"a": 1}}, "span_id: expected text, found an object"),
+        ({"call_id": False}, "call_id: expected text, found true or false"),
         ({"tool": ["t"]}, "tool: expected text"),
         ({"tool": None}, "tool: missing, and no action_signature"),
         ({"run_id": None}, "run_id: missing"),
@@ -189,6 +195,38 @@ def test_a_whole_number_as_run_id_is_its_text() -> None:
     found, report = records(lines({**EVENT, "run_id": 17}))
     assert found[0].run_id == "17"
     assert report.repaired == {"run_id: number read as text": 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run_id", "agent", "trace_id", "span_id", "parent_span_id", "call_id", "instance", "session", "target",
+     "parent_run_id", "parent_agent", "task_group"],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [0, 7, 2**53 + 1, 2**64, 2**128 - 1])
+def test_a_whole_number_as_a_name_is_its_digits(name: str, number: int) -> None:
+    """Ids are numbers in some stores, of 128 bits too: none is rounded, none costs its record."""
+    found, report = records(lines({**EVENT, name: number}))
+    assert getattr(found[0], name) == str(number)
+    assert report.repaired == {f"{name}: number read as text": 1}
+    assert report.faults == []
+
+
+def test_a_whole_number_names_the_owner_of_a_lease_a_receipt_and_a_branch() -> None:
+    """The same holds inside a lease and for the other two native records."""
+    assert one(lease={"owner": 2**64, "waits_on": 3}).lease["owner"] == str(2**64)  # type: ignore[index]
+    found, _ = records(
+        lines(
+            {**RECEIPT, "operation_id": 2**64, "handoff_id": 5, "trace_id": 2**127},
+            {**BRANCH, "branch_id": 9},
+        )
+    )
+    receipts = receipts_frame([found[0]], source="s")  # type: ignore[list-item]
+    assert receipts.frame.select("operation_id", "handoff_id", "trace_id").row(0) == (
+        str(2**64),
+        "5",
+        str(2**127),
+    )
+    assert branches_frame([found[1]], source="s").frame["branch_id"].to_list() == ["9"]  # type: ignore[list-item]
 
 
 def test_a_signature_stands_for_tool_and_arguments() -> None:
