@@ -113,7 +113,7 @@ def _raw(lake: Lake, row: dict[str, Any], root: Path | None, sql: str | Path | N
         for event in registry.read(source, form, Report())
         if isinstance(event, RawEvent) and event.kind == row["kind"]
     ]
-    own = next((event for event in found if event.position == place), None)
+    own = next((event for event in found if event.shown == place), None)
     if own is None:
         raise InputError.at(
             name, f"no such record at {place[0]}", accepted="the file as it was when it was ingested"

@@ -70,7 +70,7 @@ def _read(name: str, reader: str, root: Path | None, sql: str | Path | None) -> 
 
 
 def _told(events: list[RawEvent], place: tuple[int, int], kind: str) -> str:
-    own = next((event for event in events if event.position == place and event.kind == kind), None)
+    own = next((event for event in events if event.shown == place and event.kind == kind), None)
     if own is None:
         return "The record is not where it was: the source has changed since it was ingested."
     same = [

@@ -89,6 +89,11 @@ class RawEvent:
     task_group: str | None = None
     extra: dict[str, Any] | None = field(default=None)
 
+    @property
+    def shown(self) -> tuple[int, int]:
+        """The place that a pointer names: line (row, byte offset) in the source, then order inside."""
+        return (self.position[0] if self.line is None else self.line, self.position[1])
+
 
 @dataclass(slots=True, kw_only=True)
 class RawReceipt:

@@ -299,7 +299,7 @@ def _nothing_remembered() -> dict[str, Any]:
 def _pointer(source: str, rows: list[RawEvent]) -> pl.Expr:
     line = pl.col("position")
     if any(event.line is not None for event in rows):
-        told = [event.position[0] if event.line is None else event.line for event in rows]
+        told = [event.shown[0] for event in rows]
         line = pl.lit(column("position", told))
     place = pl.concat_str(pl.lit(source), line, separator=":")
     inner = pl.concat_str(place, "position_in", separator=".")

@@ -390,7 +390,7 @@ def _own(value: dict[str, Any]) -> str | None:
 
 FORMAT = Format(
     name="claude-code",
-    version=1,
+    version=2,
     title="Claude Code session JSONL (main and sub-agent files)",
     recognised_by="sessionId with uuid or parentUuid on a line; or a leading summary or file-history-snapshot",
     proved_on="two public sessions, fixtures of compaction, sub-agents and broken lines",

@@ -37,5 +37,9 @@ def tools(data: Path | str | bytes, format: str | None = None) -> list[RawEvent]
 
 def said(record: Record) -> dict[str, Any]:
     """Return what a record says, without what is not said and without its place."""
-    values = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in {"position", "line"}}
+    values = {
+        part.name: getattr(record, part.name)
+        for part in fields(record)
+        if part.name not in {"position", "line"}
+    }
     return {name: value for name, value in values.items() if value is not None and value is not ABSENT}
