@@ -196,6 +196,7 @@ class _Ingest:
             key_id=self.settings.normaliser.key.key_id,
             settings=self.settings.digest,
             place=one.source.place(),
+            beside=read.beside,
             records=read.records,
             receipts=read.receipts,
             branches=read.branches,

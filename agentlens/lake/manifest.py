@@ -55,9 +55,10 @@ class SourceEntry:
     """What is known of one source that was read.
 
     ``id``: digest of its name, on each of its rows. ``place``: digest of the real path, by which the file is
-    known again under another spelling; "" for a pipe, and in lakes of earlier releases. ``settings``: digest
-    of what else shapes the rows (definition of fingerprints, content kept, mapping). Times are microseconds
-    since 1970 UTC.
+    known again under another spelling; "" for a pipe, and in lakes of earlier releases. ``beside``: digest of
+    the files beside it that its reader looks into; "" where there are none, None where an earlier release did
+    not note it. ``settings``: digest of what else shapes the rows (definition of fingerprints, content kept,
+    mapping). Times are microseconds since 1970 UTC.
     """
 
     name: str
@@ -70,6 +71,7 @@ class SourceEntry:
     key_id: str
     settings: str
     place: str = ""
+    beside: str | None = None
     records: int = 0
     receipts: int = 0
     branches: int = 0

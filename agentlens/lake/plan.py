@@ -98,10 +98,17 @@ def plan(source: Source, manifest: Manifest, settings: Settings) -> Planned:
         digest = source.digest() if size == known.size else ""
         if digest != known.digest:
             return replace(found, status="changed", reason=_elsewhere(source, known))
+        if known.beside is not None and _beside(source, known) != known.beside:
+            return replace(found, status="changed", digest=digest, reason="a file beside it changed")
         why = _stale(known, settings)
         return replace(found, status="reread" if why else "unchanged", digest=digest, reason=why)
     except InputError as error:
         return Planned(source=source, source_id=source_id(source.name), status="refused", reason=str(error))
+
+
+def _beside(source: Source, known: SourceEntry) -> str:
+    reader = next((found for found in registry.FORMATS if found.name == known.reader), None)
+    return "" if reader is None else registry.beside(source, reader)
 
 
 def _elsewhere(source: Source, known: SourceEntry) -> str:

@@ -59,6 +59,7 @@ class PieceRead:
     source_id: str
     bytes: int = 0
     digest: str = ""
+    beside: str = ""
     format: str = ""
     format_version: int = 0
     records: int = 0
@@ -76,6 +77,7 @@ class PieceRead:
         """Take in another piece of the same source."""
         self.format, self.format_version = other.format or self.format, other.format_version
         self.digest = other.digest or self.digest
+        self.beside = other.beside or self.beside
         for name in ("bytes", "records", "receipts", "branches", "quarantined"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults = (self.faults + other.faults)[:FAULTS_KEPT]
@@ -236,6 +238,7 @@ def _piece(piece: Piece, gathered: Gathered, tables: dict[str, _Parts]) -> Piece
         read.digest = piece.source.digest() if piece.digest is None else piece.digest
         found = format_of(piece)
         read.format, read.format_version = found.name, found.version
+        read.beside = registry.beside(piece.source, found)
         for events in batches(piece, found, report, native):
             read.records += len(events)
             _span(read, events)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agentlens.model.raw import RawBranch, RawEvent, RawReceipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from agentlens.readers.source import Head, Source
 
@@ -38,7 +39,9 @@ class Report:
     repaired: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
 
-    def quarantine(self, position: int, reason: str, unit: Literal["line", "byte", "row", "record"] = "line") -> None:
+    def quarantine(
+        self, position: int, reason: str, unit: Literal["line", "byte", "row", "record"] = "line"
+    ) -> None:
         """Set one record aside."""
         self.faults.append(Fault(position, unit, reason))
 
@@ -50,7 +53,8 @@ class Format:
     ``claim(head)`` gives 0 (not mine) to 100 (certain); the highest wins, an equal claim is an error that
     names both. ``read(source, report)`` yields records in file order. ``lines`` means that the file is one
     record a line and may be read in chunks, in parallel. ``timed`` formats carry times and are preferred
-    when one run arrives through two formats (``rank``: the larger wins).
+    when one run arrives through two formats (``rank``: the larger wins). ``companions(source)`` names the
+    files beside a source that ``read`` looks into: when one of them changes, the source is read again.
     """
 
     name: str
@@ -62,3 +66,4 @@ class Format:
     read: Callable[[Source, Report], Iterator[Record]]
     lines: bool = False
     rank: int = 50
+    companions: Callable[[Source], Iterable[Path]] | None = None

@@ -280,9 +280,7 @@ def _addressee(name: str, args: Any) -> str:
 
 def _agent_in(folder: Path, child: str) -> str | None:
     """Look up in the parent's file which agent a sub-agent's session was started as."""
-    if not folder.name:
-        return None
-    for path in sorted(folder.parent.glob(f"session-*-{glob.escape(folder.name[:8])}.jsonl*")):
+    for path in _parents(folder):
         try:
             for _, line in Source.of(path).lines():
                 value = attempt(line) if child.encode() in line else None
@@ -293,6 +291,19 @@ def _agent_in(folder: Path, child: str) -> str | None:
         except InputError:
             continue
     return None
+
+
+def _parents(folder: Path) -> list[Path]:
+    """Return the files of the session whose sub-agents' files a folder holds; none where it is no such folder."""
+    if not folder.name:
+        return []
+    return sorted(folder.parent.glob(f"session-*-{glob.escape(folder.name[:8])}.jsonl*"))
+
+
+def companions(source: Source) -> list[Path]:
+    """Return the parent's file of a sub-agent's: it says which agent was started."""
+    folder = source.siblings()
+    return [] if folder is None else _parents(folder)
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -314,4 +325,5 @@ FORMAT = Format(
     claim=claim,
     read=read,
     rank=50,
+    companions=companions,
 )

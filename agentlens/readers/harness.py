@@ -34,6 +34,13 @@ _HARBOR_TRACES: Final = (
     "agent/claude-code.jsonl",
     "trajectory.json",
 )
+_TERMINAL_BENCH_TRACES: Final = (
+    "agent-logs/claude-code.jsonl",
+    "agent-logs/trajectory.json",
+    "trajectory.json",
+)
+_TEST_REPORT: Final = "verifier/ctrf.json"
+_TEST_OUTPUT: Final = "verifier/test-stdout.txt"
 _RESULT_NAMES: Final = (".results.json", ".result.json")
 _TRACE_ENDS: Final = (".stream.jsonl", ".jsonl", ".trajectory.json", ".txt")
 _RAN = re.compile(
@@ -126,10 +133,10 @@ def _tests_ran(folder: Path | None) -> bool | None:
     """Say whether the test script got as far as running tests; None where nothing tells."""
     if folder is None:
         return None
-    report = _peek(folder, "verifier/ctrf.json")
+    report = _peek(folder, _TEST_REPORT)
     if report is not None and _counts_tests(attempt(report)):
         return True
-    output = _peek(folder, "verifier/test-stdout.txt")
+    output = _peek(folder, _TEST_OUTPUT)
     if output is not None:
         return _RAN.search(output) is not None
     return None if report is None else False
@@ -153,7 +160,9 @@ def _terminal_bench(document: dict[str, Any], source: Source) -> Iterator[RawEve
     else:
         outcome = Outcome.UNKNOWN
     trial = _Trial(
-        run_id=_terminal_bench_run(source) or text_of(document.get("trial_name")) or source.path.name,
+        run_id=_session_beside(source.siblings(), _terminal_bench_traces(source))
+        or text_of(document.get("trial_name"))
+        or source.path.name,
         grader="terminal-bench",
         task=text_of(document.get("task_id")) or None,
         error=None if mode in {"", "unset", "none"} else mode,
@@ -164,14 +173,11 @@ def _terminal_bench(document: dict[str, Any], source: Source) -> Iterator[RawEve
     )
 
 
-def _terminal_bench_run(source: Source) -> str | None:
-    folder, name = source.siblings(), source.path.name
+def _terminal_bench_traces(source: Source) -> tuple[str, ...]:
+    """Name the traces that may stand beside an outcome: those called like it, or those of its folder."""
+    name = source.path.name
     stem = next((name.removesuffix(end) for end in _RESULT_NAMES if name.endswith(end)), None)
-    if stem is not None:
-        return _session_beside(folder, tuple(stem + end for end in _TRACE_ENDS))
-    return _session_beside(
-        folder, ("agent-logs/claude-code.jsonl", "agent-logs/trajectory.json", "trajectory.json")
-    )
+    return _TERMINAL_BENCH_TRACES if stem is None else tuple(stem + end for end in _TRACE_ENDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +245,13 @@ def _peek(folder: Path, name: str) -> bytes | None:
     return None
 
 
+def companions(source: Source) -> Iterator[Path]:
+    """Yield the files that say which session a trial was and whether its tests ran."""
+    names = (*_HARBOR_TRACES, *_terminal_bench_traces(source), _TEST_REPORT, _TEST_OUTPUT)
+    for found in _beside(source.siblings(), names):
+        yield found.path
+
+
 def _beside(folder: Path | None, names: tuple[str, ...]) -> Iterator[Source]:
     if folder is None:
         return
@@ -258,4 +271,5 @@ FORMAT = Format(
     claim=claim,
     read=read,
     rank=10,
+    companions=companions,
 )

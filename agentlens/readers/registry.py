@@ -7,17 +7,20 @@ to be changed to add one.
 from __future__ import annotations
 
 import pkgutil
+from hashlib import sha256
 from importlib import import_module
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlens.errors import InputError, SettingsError
 from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agentlens.readers.source import Head, Source
+    from agentlens.readers.source import Head
 
 
 def _found() -> tuple[Format, ...]:
@@ -80,6 +83,25 @@ def sniff(head: Head) -> Format:
             where, f"could be {' or '.join(sorted(best))}", accepted="--format NAME to say which"
         )
     return named(best[0])
+
+
+def beside(source: Source, found: Format) -> str:
+    """Return a digest of the files beside a source that its reader looks into, 32 hex characters.
+
+    "" where there are none. Their names count as seen from the source, so that a tree may move.
+    """
+    folder = source.siblings()
+    if found.companions is None or folder is None:
+        return ""
+    told: list[str] = []
+    for path in sorted(set(found.companions(source))):
+        one = Source.of(path)
+        try:
+            told.append(f"{relpath(path, folder)}\0{one.size()}\0{one.digest()}")
+        except InputError as error:  # the reader cannot read it either
+            told.append(f"{relpath(path, folder)}\0{type(error).__name__}")
+    whole = "\n".join(told).encode("utf-8", "surrogatepass")
+    return sha256(whole).hexdigest()[:32] if told else ""
 
 
 def read(source: Source, found: Format | None, report: Report) -> Iterator[Record]:
