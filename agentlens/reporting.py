@@ -135,7 +135,9 @@ def make_report(
     read = {"normaliser": normaliser, "format": format, "sql": sql}
     kinds = action_kinds(actions)
     made = gather(opened, profile or rule, policies, kinds, link=link, profile=profile)
-    made = _with_boundaries(made, data, chosen | read, state_keys=state_keys, as_of=as_of, profile=profile)
+    made = _with_boundaries(
+        made, data, chosen | read, state_keys=state_keys, as_of=as_of, limits=_limits(profile, told)
+    )
     known = _labels(labels)
     made = replace(made, selected=not selection.is_all, stamp={**made.stamp, **_label_stamp(known)})
     if reveal:
@@ -222,19 +224,20 @@ def _with_boundaries(
     *,
     state_keys: StateKeys | str | Path | None,
     as_of: str | datetime | None,
-    profile: str | Path | None,
+    limits: HandoffLimits | None,
 ) -> Material:
     from agentlens.boundaries import handoffs, resets
 
-    given = handoffs(data, limits=_limits(profile), as_of=as_of, **settings)
+    given = handoffs(data, limits=limits, as_of=as_of, **settings)
     branched = resets(data, state_keys=state_keys, **settings)
     return replace(made, boundaries={**given.tables(), **branched.tables()})
 
 
-def _limits(profile: str | Path | None) -> HandoffLimits | None:
+def _limits(profile: str | Path | None, told: Mapping[str, Any] | None) -> HandoffLimits | None:
+    """Limits of a profile that holds some; the usual ones where it does not."""
     from agentlens.detect.handoff_limits import HandoffLimits
 
-    return None if profile is None else HandoffLimits.load(Path(profile))
+    return HandoffLimits.load(Path(profile)) if profile is not None and told and "handoffs" in told else None
 
 
 def _revealed(made: Material, opened: Opened, root: str | Path | None, sql: str | Path | None) -> Material:

@@ -51,22 +51,38 @@ def causes(bench: Bench, evaluation: Evaluation) -> pl.DataFrame:
     doubtful = _doubtful_runs(bench, evaluation)
     coarse = _coarse_tools(bench)
     healthy = int(evaluation.rates["healthy_events"][0])
+    lanes = _lanes(bench, rows)
     told = [
         (
             *(row[name] for name in ("run_id", "agent", "onset_seq", "alert_seq", "place")),
-            _cause(bench, row, doubtful=row["run_id"] in doubtful, coarse=coarse, healthy=healthy),
+            _cause(
+                bench,
+                row,
+                lane=lanes[row["run_id"], row["agent"]],
+                doubtful=row["run_id"] in doubtful,
+                coarse=coarse,
+                healthy=healthy,
+            ),
         )
         for row in rows.iter_rows(named=True)
     ]
     return pl.DataFrame(told, schema=FALSE_ALERTS, orient="row")
 
 
-def _cause(bench: Bench, row: dict[str, Any], *, doubtful: bool, coarse: set[str], healthy: int) -> str:
-    lane = bench.events.filter(
-        (pl.col("run_id") == row["run_id"])
-        & (pl.col("agent") == row["agent"])
-        & pl.col("kind").is_in(bench.made.actions)
-    ).sort("seq")
+def _lanes(bench: Bench, rows: pl.DataFrame) -> dict[tuple[str, str], pl.DataFrame]:
+    """Actions of each lane of the alerts, in order."""
+    key = ["run_id", "agent"]
+    acts = bench.events.filter(pl.col("kind").is_in(bench.made.actions)).join(
+        rows.select(key), on=key, how="semi"
+    )
+    return {
+        (run, agent): lane for (run, agent), lane in acts.sort(*key, "seq").group_by(key, maintain_order=True)
+    }
+
+
+def _cause(
+    bench: Bench, row: dict[str, Any], lane: pl.DataFrame, *, doubtful: bool, coarse: set[str], healthy: int
+) -> str:
     inside = lane.filter(pl.col("seq").is_between(row["onset_seq"], row["alert_seq"]))
     looped = inside.filter(pl.col("action_signature").is_in(row["lap_signatures"]))
     later = lane.filter(

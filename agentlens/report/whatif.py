@@ -91,7 +91,11 @@ class Alerts:
             .join(inside, on=[*_LANE, "seq"], how="inner")
             .sort("episode", "seq")
         )
-        self.truth = truth
+        key = [*_LANE, "seq"]
+        self.truth = (
+            None if truth is None else truth.join(self.stuck.select(key).unique(), on=key, how="semi")
+        )
+        self._prices: dict[Change, dict[str, Any]] = {}
         self.now = self.judged(Change())
 
     def peaks(self) -> pl.DataFrame:
@@ -122,6 +126,11 @@ class Alerts:
 
     def price(self, change: Change) -> dict[str, Any]:
         """Give one row of `CHANGES`."""
+        if change not in self._prices:
+            self._prices[change] = self._priced(change)
+        return self._prices[change]
+
+    def _priced(self, change: Change) -> dict[str, Any]:
         then = self.judged(change)
         was, is_now = _incidents(self.now), _incidents(then)
         both = was.join(is_now, on="incident", suffix="_then")
