@@ -172,39 +172,45 @@ def gate_words() -> list[pl.Expr]:
         values = [*(value for _, value, _ in cases), _PASS]
         reasons = [*(reason for _, _, reason in cases), None]
         columns += [
-            _looked_up(f"gate_{number}", values),
-            _looked_up(f"gate_{number}", reasons).alias(f"reason_{number}"),
+            _looked_up(pl.col(f"gate_{number}"), values).alias(f"gate_{number}"),
+            _looked_up(pl.col(f"gate_{number}"), reasons).alias(f"reason_{number}"),
         ]
     return columns
 
 
 def _first_that_holds(cases: Sequence[Case]) -> pl.Expr:
-    chosen = pl.lit(len(cases), dtype=pl.UInt8)
+    chosen = _number(len(cases))
     for number, (condition, _, _) in reversed(list(enumerate(cases))):
-        chosen = pl.when(condition).then(pl.lit(number, dtype=pl.UInt8)).otherwise(chosen)
+        chosen = pl.when(condition).then(_number(number)).otherwise(chosen)
     return chosen
 
 
-def _looked_up(name: str, words: Sequence[str | None]) -> pl.Expr:
-    return pl.lit(pl.Series(words, dtype=pl.String)).gather(pl.col(name)).alias(name)
+def _looked_up(number: pl.Expr, words: Sequence[str | None]) -> pl.Expr:
+    return pl.lit(pl.Series(words, dtype=pl.String)).gather(number)
+
+
+def _number(number: int) -> pl.Expr:
+    return pl.lit(number, dtype=pl.UInt8)
 
 
 def branch_state() -> pl.Expr:
     """State by precedence: the first five gates, then how far the branch has come."""
     resumed, answered = pl.col("resumed"), pl.col("final_answer").fill_null(value=False)
     went_on = resumed.fill_null(answered)
+    states = (*STOPPED, "ready_to_resume", "resumed", "false_success", "verified")
+    ready, verified = len(STOPPED), len(states) - 1
     state = (
         pl.when(~went_on)
-        .then(pl.lit("ready_to_resume"))
+        .then(_number(ready))
         .when(~answered)
-        .then(pl.lit("resumed"))
+        .then(_number(ready + 1))
         .when(pl.col("gate_6") == _PASS)
-        .then(pl.lit("verified"))
-        .otherwise(pl.lit("false_success"))
+        .then(_number(verified))
+        .otherwise(_number(verified - 1))
     )
     for number in range(5, 0, -1):
-        state = pl.when(pl.col(f"gate_{number}") != _PASS).then(pl.lit(STOPPED[number - 1])).otherwise(state)
-    return state
+        state = pl.when(pl.col(f"gate_{number}") != _PASS).then(_number(number - 1)).otherwise(state)
+    return _looked_up(state, states)
 
 
 def deciding_reason() -> pl.Expr:

@@ -15,6 +15,7 @@ from agentlens.detect.state_keys import (
     first_lost,
     restored,
     restored_in_order,
+    smallest,
     tested,
     with_required,
 )
@@ -186,7 +187,7 @@ def _subjects(judged: pl.LazyFrame, receipts: pl.LazyFrame, keys: StateKeys) -> 
         judged.filter(pl.col("result") == BranchState.EFFECTS_UNRECONCILED)
         .select("line", "first_call")
         .join(receipts.select("line", "effects"), on="line")
-        .select("line", subject=pl.coalesce(unsettled.list.min(), "first_call"))
+        .select("line", subject=pl.coalesce(smallest(unsettled), "first_call"))
     )
     return pl.concat([with_required(lost, keys).select("line", subject=first_lost()), pending])
 

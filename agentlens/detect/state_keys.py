@@ -183,7 +183,12 @@ def first_lost() -> pl.Expr:
     """The first required key that did not come back, else the first that is not reported."""
     required = pl.col("required")
     lost = required.list.set_intersection(_keys_where(_status() < DRIFT))
-    return pl.coalesce(lost.list.min(), required.list.set_difference(_reported()).list.min())
+    return pl.coalesce(smallest(lost), smallest(required.list.set_difference(_reported())))
+
+
+def smallest(names: pl.Expr) -> pl.Expr:
+    """The smallest name of each list; `list.min` compares text many times slower."""
+    return names.list.eval(pl.element().min()).list.first()
 
 
 def _status() -> pl.Expr:
