@@ -64,7 +64,8 @@ def show(report: IngestReport, lake: str) -> None:
     unknown = pl.Series([_passed_over(source) for source in report.sources], dtype=pl.Boolean)
     wanting = frame.filter((~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0)) & ~unknown)
     if wanting.height:
-        shown = wanting.select("source", "status", "format", "quarantined", "reason")
+        brief = pl.col("reason").str.split("; accepted:").list.first()  # the whole is on standard error
+        shown = wanting.select("source", "status", "format", "quarantined", brief)
         print_table(out, "Sources to look at", shown)
     skipped = frame.filter(unknown)
     if skipped.height:
@@ -102,11 +103,20 @@ def _passed_over(source: SourceReport) -> bool:
     return source.found and source.status == "refused" and "no known format" in source.reason
 
 
+def _why(source: SourceReport) -> str:
+    """Reason of a refusal behind the source's whole name: the reason may begin with its last part only."""
+    short = f"{source.name.rpartition('/')[2]}: "
+    if source.reason.startswith(f"{source.name}: "):
+        return source.reason
+    same = source.reason.lower().startswith(short.lower())
+    return f"{source.name}: {source.reason[len(short) :] if same else source.reason}"
+
+
 def tell_faults(report: IngestReport) -> None:
     """Say on standard error which sources were refused and which records were set aside, and why."""
     refused = [one for one in report.sources if one.status == "refused" and not _passed_over(one)]
     for source in refused[:_SHOWN]:
-        note(f"left out: {source.reason}")
+        note(f"left out: {_why(source)}")
     if len(refused) > _SHOWN:
         note(f"… {len(refused) - _SHOWN:,} more sources left out")
     told = 0

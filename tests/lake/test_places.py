@@ -169,7 +169,7 @@ def test_a_named_file_of_no_known_format_is_named(folder, capsys):
     assert "1 files of no known format left out: .txt (1)" in said.out
     assert "notes.txt" not in said.out
     assert main(["ingest", "in", "in/notes.txt", "--into", "lake"]) == 0
-    assert capsys.readouterr().err.startswith("left out: notes.txt: no known format")
+    assert capsys.readouterr().err.startswith("left out: in/notes.txt: no known format")
 
 
 def test_the_first_fault_is_the_reason_of_its_source(folder):
