@@ -94,7 +94,7 @@ def moment(value: Any, name: str) -> int | None:
     return int((Decimal(repr(value)) * 1_000_000).to_integral_value())
 
 
-def _from_parts(  # noqa: PLR0917 - the groups of the pattern, in order
+def _from_parts(
     year: str, month: str, day: str, hour: str, minute: str, second: str, fraction: str | None, zone: str
 ) -> int:
     leap = second == "60"  # a leap second counts as the first instant of the next minute

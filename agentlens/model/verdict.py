@@ -43,7 +43,7 @@ EPISODES = pl.Schema(
         "lap_fingerprints": pl.List(pl.String),
     }
 )
-"""One row an episode. ``closed_by``: ``evidence``, ``milestone``, ``outcome``, ``other_loop``, or null (open at the end)."""
+"""One row an episode. ``closed_by``: ``evidence``, ``milestone``, ``outcome``, ``other_loop``; null: still open."""
 
 RUNS = pl.Schema(
     {
