@@ -11,10 +11,13 @@ import pytest
 
 from agentlens.detect.loops import loops
 from agentlens.detect.rules import laps
+from agentlens.explaining import explain
+from agentlens.lake import Lake, ingest
 from agentlens.normalise.assemble import assemble
 from agentlens.normalise.digest import Key
 from agentlens.normalise.rows import Normaliser
 from agentlens.normalise.tables import Tables
+from agentlens.readers.source import expand
 from tests.readers.claude import asked, assistant, came, everything, lines, user
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
@@ -140,3 +143,20 @@ def test_public_sessions_are_the_same_events_with_their_lines_shuffled(shared: P
         values = path.read_text("utf-8", "replace").splitlines()
         shuffled = random.Random(seed).sample(values, len(values))
         assert _assembled(*shuffled).drop("source").equals(_assembled(*values).drop("source"))
+
+
+def test_an_event_read_in_another_place_is_explained_from_its_own_line(tmp_path: Path) -> None:
+    """The record is found again by the line it stands on."""
+    first = assistant("u1", None, "m1", asked("c1", command="a"))
+    second = assistant("u2", "u1", "m2", asked("c2", command="b"))
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(lines(second, first))
+    into = tmp_path / "lake"
+    made = Normaliser(key=Key.public_demo(), tables=Tables.load())
+    ingest(expand([str(path)]), into, normaliser=made)
+    calls = Lake.open(into).events().filter(pl.col("kind") == "tool").sort("seq").collect()
+    assert [row.rpartition(":")[2] for row in calls["source"]] == ["2.1", "1.1"]
+    for row, command in zip(calls.to_dicts(), ("a", "b"), strict=True):
+        told = explain(into, "s-1", row["seq"], normaliser=made)
+        assert told["action"]["signature"] == row["action_signature"]
+        assert command in told["action"]["text"]
