@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from agentlens.report.document import Section
+from agentlens.report import charts
+from agentlens.report.document import Picture, Section
 from agentlens.report.listing import listing
 from agentlens.report.words import count, plural
 
@@ -33,6 +34,7 @@ def handoff_tab(tables: Mapping[str, pl.DataFrame]) -> Part:
     first = Section(
         anchor="handoff-states",
         title="Handoffs by state",
+        picture=Picture.of(charts.states(found)),
         text=(
             (
                 f"{plural(found.height, 'handoff')} in {plural(found['operation_id'].n_unique(), 'operation')},"
@@ -63,7 +65,8 @@ def handoff_tab(tables: Mapping[str, pl.DataFrame]) -> Part:
         ("handoff-look", "Orphaned, stuck, failed or uncertain", look, _SUGGESTED),
         ("handoff-late", "Accepted late", late, _LATE),
     ):
-        table = listing(frame, _HANDOFF, caption=title) if frame.height else None
+        told = [column for column in _HANDOFF if frame[column[0]].null_count() < frame.height]
+        table = listing(frame, told, caption=title) if frame.height else None
         sections.append(
             Section(anchor=anchor, title=title, text=(said if frame.height else "None.",), table=table)
         )
@@ -140,6 +143,7 @@ def _branches(branches: pl.DataFrame, funnel: pl.DataFrame) -> list[Section]:
     funnelled = Section(
         anchor="funnel",
         title="Funnel of the six gates",
+        picture=Picture.of(charts.gates(funnel)),
         text=(
             "The first five gates make a branch ready; only the sixth, an outcome of its own, makes it verified.",
         ),
