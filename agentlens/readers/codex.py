@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, text_of
+from agentlens.readers.codex_forks import Copies, ids_in, parents
 from agentlens.readers.codex_items import (
     child_states,
     error_name,
-    ids,
-    ids_in,
     lease_of,
     output_of,
     result_of,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from agentlens.model.raw import RawEvent
     from agentlens.readers.base import Record, Report
+    from agentlens.readers.codex_items import Output
     from agentlens.readers.source import Head, Source
 
 _TYPES: Final = frozenset(
@@ -134,7 +134,7 @@ class _Rollout:
     calls: dict[str, _Call] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)  # child thread -> its agent
     asked: dict[str, str] = field(default_factory=dict)  # child thread -> identity of the handoff
-    copied: frozenset[str] = frozenset()  # ids that stand in the thread this one was forked from
+    copies: Copies = field(default_factory=Copies)
     fork: RawEvent | None = None  # told when the copies end: the last of them is the fork point
 
     def line(self, value: dict[str, Any], number: int) -> Iterator[RawEvent]:
@@ -152,8 +152,8 @@ class _Rollout:
         spot = Spot(lane=self.lane, line=number, at=at, version=self.version)
         if kind == "session_meta":
             yield from self._meta(payload, number, at)
-        elif self.copied and self._is_copy(payload):
-            self.report.repaired["line copied from the thread that was forked"] += 1
+        elif self.copies.holds(payload, at):
+            self._copied(payload)
         else:
             yield from self.forked()
             yield from self._record(kind, payload, spot)
@@ -166,9 +166,8 @@ class _Rollout:
         elif kind == "turn_context":
             self.model = text_of(payload.get("model")) or self.model
         elif kind == "compacted":
-            yield spot.event(
-                0, "compaction", tool="compacted", identity=f"{self.thread}/compacted/{spot.line}"
-            )
+            own = f"{self.thread}/compacted/{spot.line}"
+            yield spot.event(0, "compaction", tool="compacted", identity=own)
         elif kind == "token_usage_record":
             yield from self._tokens(payload.get("usage"), payload.get("thread_token_usage"), spot)
         elif kind != "world_state":
@@ -195,8 +194,15 @@ class _Rollout:
         self.lane = Lane(run_id=run, agent=role, instance=self.thread, parent_agent="" if direct else None)
 
     def _meta(self, payload: dict[str, Any], number: int, at: int | None) -> Iterator[RawEvent]:
-        if self.begun:
-            return  # a copy of the parent's, or said again when the session was resumed
+        if self.begun:  # said again when the session was resumed, or a copy of the parent's
+            other = text_of(payload.get("id"))
+            if other not in {"", self.thread} and not self.copies.over:
+                self.copies.mark(at)
+                if self.fork is None and not self.copies.forked and self.lane.instance is None:
+                    spot = Spot(lane=self.lane, line=number, at=self.copies.began, version=self.version)
+                    self.fork = self._fork(spot, other)
+                self.copies.forked = True
+            return
         self._begin(payload)
         began = moment(payload.get("timestamp"))
         spot = Spot(lane=self.lane, line=number, at=at if began is None else began, version=self.version)
@@ -204,12 +210,14 @@ class _Rollout:
             yield spot.event(0, "accept", identity=f"accept/{self.thread}")
             yield self._span(spot, at=spot.at, open=True)
         forked = text_of(payload.get("forked_from_id"))
+        self.copies = Copies(began=spot.at, last=at, forked=bool(forked))
         if forked and self.lane.instance is None:
-            self.fork = spot.event(
-                1, "fork", tool="fork", parent_run_id=forked, identity=f"fork/{self.thread}"
-            )
+            self.fork = self._fork(spot, forked)
         if forked:
-            self.copied = ids_in(self.source, forked)
+            self.copies.known = ids_in(self.source, forked)
+
+    def _fork(self, spot: Spot, parent: str) -> RawEvent:
+        return spot.event(1, "fork", tool="fork", parent_run_id=parent, identity=f"fork/{self.thread}")
 
     def _span(self, spot: Spot, **facts: Any) -> RawEvent:
         """Return the span of this child thread; its giver says the same of it."""
@@ -227,16 +235,12 @@ class _Rollout:
             yield self.fork
             self.fork = None
 
-    def _is_copy(self, payload: dict[str, Any]) -> bool:
-        """Say whether a line of a fork repeats the parent's; behind the first that does not, none is asked."""
-        known = ids(payload)
-        if known and not known & self.copied and text_of(payload.get("type")) in _ITEMS:
-            self.copied = frozenset()
-            return False
+    def _copied(self, payload: dict[str, Any]) -> None:
+        """Count a line that repeats the parent's; the last of them is where the fork begins."""
+        self.report.repaired["line copied from the thread that was forked"] += 1
         own = text_of(payload.get("id")) or text_of(payload.get("call_id"))
-        if self.fork is not None and known & self.copied and own:
+        if self.fork is not None and own:
             self.fork.target = own
-        return True
 
     def _item(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
         kind = text_of(item.get("type"))
@@ -310,7 +314,7 @@ class _Rollout:
             call.kind,
             at=None,
             tool=call.name,  # what is masked in a result depends on the tool
-            **({"result": said.result, "ended_at": spot.at, "open": said.running} if span is None else {}),
+            **(_returned(said, spot) if span is None else {}),
             error_class=said.error,
             target=call.target,
             span_id=span,
@@ -477,6 +481,11 @@ class _Rollout:
             yield self._span(spot, ended_at=spot.at, open=False)
 
 
+def _returned(said: Output, spot: Spot) -> dict[str, Any]:
+    """What a call gave; a process that goes on has not ended."""
+    return {"result": said.result, "ended_at": None if said.running else spot.at, "open": said.running}
+
+
 FORMAT = Format(
     name="codex",
     version=1,
@@ -486,4 +495,5 @@ FORMAT = Format(
     claim=claim,
     read=read,
     rank=55,
+    companions=parents,
 )

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from agentlens.errors import InputError
 from agentlens.model.raw import ABSENT
 from agentlens.readers.blocks import count_of, text_of
 from agentlens.readers.decode import attempt
-from agentlens.readers.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,29 +249,3 @@ def error_name(payload: dict[str, Any]) -> str:
     info = payload.get("codex_error_info")
     name = info if isinstance(info, str) else next(iter(info), "") if isinstance(info, dict) else ""
     return text_of(name) or "error"
-
-
-def ids(payload: dict[str, Any]) -> frozenset[str]:
-    """Return every id that a record goes by."""
-    item = payload.get("item")
-    inner = item.get("id") if isinstance(item, dict) else None
-    found = (payload.get("call_id"), payload.get("id"), payload.get("turn_id"), inner)
-    return frozenset(text for value in found if (text := text_of(value)))
-
-
-def ids_in(source: Source, thread: str) -> frozenset[str]:
-    """Ids of the thread that was forked, where its file stands beside this one."""
-    folder = source.siblings()
-    if folder is None or not re.fullmatch(r"[\w-]{8,64}", thread):
-        return frozenset()
-    found: set[str] = set()
-    for path in sorted(folder.glob(f"rollout-*{thread}.jsonl*")):
-        try:
-            for _, line in Source.of(path).lines():
-                value = attempt(line)
-                payload = value.get("payload") if isinstance(value, dict) else None
-                if isinstance(payload, dict):
-                    found |= ids(payload)
-        except InputError:
-            continue
-    return frozenset(found)
