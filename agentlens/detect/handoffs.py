@@ -9,6 +9,7 @@ import polars as pl
 from agentlens.detect.handoff_limits import HandoffLimits, to_us
 from agentlens.detect.receipt_facts import (
     HANDOFF,
+    NUMBER,
     attempts,
     differing_outcomes,
     failing_receipts,
@@ -70,7 +71,7 @@ def handoffs(
     ['orphaned', 'delegated']
     """
     moment = None if as_of is None else pl.lit(as_of, dtype=TIME)
-    rows = receipt_rows(receipts, moment)
+    rows = receipt_rows(receipts, moment).cache()
     facts = handoff_facts(rows).cache()
     rare = [
         implied_acceptance(rows, facts),
@@ -97,13 +98,13 @@ def _with_rare(
     facts: pl.LazyFrame, rare: list[pl.LazyFrame], rows: pl.LazyFrame, *, signed: bool
 ) -> pl.LazyFrame:
     """Join the facts that few handoffs have, in one join."""
-    empty = pl.LazyFrame(schema={**dict.fromkeys(HANDOFF, pl.String), **_RARE})
-    found = pl.concat([empty, *rare], how="diagonal").group_by(HANDOFF).agg(_first(name) for name in _RARE)
-    told = facts.join(found, on=HANDOFF, how="left")
+    empty = pl.LazyFrame(schema={NUMBER: pl.get_index_type(), **_RARE})
+    found = pl.concat([empty, *rare], how="diagonal").group_by(NUMBER).agg(map(_that_is_there, _RARE))
+    told = facts.join(found, on=NUMBER, how="left")
     if not signed:
         return told.with_columns(unsigned=pl.lit(None, dtype=pl.Boolean))
-    without = rows.group_by(HANDOFF).agg(unsigned=pl.col("mac").is_null().any())
-    return told.join(without, on=HANDOFF, how="left")
+    without = rows.group_by(NUMBER).agg(unsigned=pl.col("mac").is_null().any())
+    return told.join(without, on=NUMBER, how="left")
 
 
 _RARE: Final = {
@@ -121,9 +122,10 @@ _RARE: Final = {
 }
 
 
-def _first(name: str) -> pl.Expr:
+def _that_is_there(name: str) -> pl.Expr:
     """The value that is there: each rare fact comes from one row at most."""
-    return pl.col(name).drop_nulls().first()
+    column = pl.col(name)
+    return column.drop_nulls().first() if isinstance(_RARE[name], pl.List) else column.max()
 
 
 def _parties() -> list[pl.Expr]:

@@ -15,6 +15,9 @@ from agentlens.model.receipt import ReceiptEvent
 
 HANDOFF: Final = ("operation_id", "handoff_id")
 
+NUMBER: Final = "number"
+"""Number of a handoff: that of its first receipt. Grouping and joining by it is cheaper than by two names."""
+
 _EVENTS: Final = [str(event) for event in ReceiptEvent]
 _RANK: Final = {event: rank for rank, event in enumerate(_EVENTS)}
 _UNKNOWN_RANK: Final = len(_EVENTS)
@@ -24,7 +27,7 @@ _OUTCOME_BITS: Final = 4
 
 
 def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
-    """Receipts not after ``as_of`` with ``t`` (microseconds, or position where untimed) and ``rank``.
+    """Receipts not after ``as_of`` with ``number``, ``t`` (microseconds, or position where untimed) and ``rank``.
 
     ``as_of`` is the newest time in the data where none is given. Untimed receipts, which only a trace without
     times yields, are never after it.
@@ -38,7 +41,8 @@ def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
     )
     if as_of is not None:
         rows = rows.filter((at <= pl.col("as_of")) | pl.col("at").is_null())
-    return rows
+    numbered = rows.with_row_index(NUMBER)
+    return numbered.with_columns(pl.col(NUMBER).min().over(HANDOFF))
 
 
 def when_event(*events: str) -> pl.Expr:
@@ -50,8 +54,6 @@ def when_event(*events: str) -> pl.Expr:
 
 def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """One row a handoff: first and last times per transition, the parties, and what was seen at all."""
-    is_delegated = pl.col("rank") == _RANK["delegated"]
-    is_accepted = pl.col("rank") == _RANK["accepted"]
     outcome = (
         pl.col("outcome").cast(pl.Enum(_OUTCOMES), strict=False).to_physical().fill_null(0).cast(pl.Int64)
     )
@@ -65,38 +67,58 @@ def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
         closed=when_event("rejected", "cancelled"),
         newest=pl.col("t") * _RANKS + pl.col("rank"),
         newest_outcome=when_event("outcome_verified") * _OUTCOME_BITS + outcome,
-        giver=pl.when(is_delegated).then("author").cast(pl.Categorical),
-        taker=pl.when(is_delegated).then("recipient").cast(pl.Categorical),
-        accepter=pl.when(is_accepted).then("author").cast(pl.Categorical),
-        class_=pl.when(is_delegated).then("urgency").cast(pl.Categorical),
         unknown_event=pl.col("rank") == _UNKNOWN_RANK,
     )
-    return named.group_by(HANDOFF).agg(
+    facts = named.group_by(NUMBER).agg(
+        pl.col(HANDOFF).first(),
         pl.col(
             "delegated", "accepted_first", "work_first", "completed_first", "verified_first", "closed"
         ).min(),
-        pl.col("sign").max(),
+        pl.col("sign", "newest", "newest_outcome").max(),
         completed_last=pl.col("completed_first").max(),
-        newest=pl.col("newest").max(),
-        newest_outcome=pl.col("newest_outcome").max(),
-        newest_verified=pl.col("verified_first").max(),
-        giver=pl.col("giver").min(),
-        taker=pl.col("taker").min(),
-        taker_other=pl.col("taker").max(),
-        accepter=pl.col("accepter").min(),
-        accepter_other=pl.col("accepter").max(),
-        urgency=pl.col("class_").min(),
-        urgency_other=pl.col("class_").max(),
         expected_artifact=pl.col("expected_artifact").min(),
         artifact_other=pl.col("expected_artifact").max(),
         unknown_event=pl.col("unknown_event").any(),
-        as_of=pl.col("as_of").max(),
+        as_of=pl.col("as_of").first(),
         untimed=pl.col("at").is_null().any(),
         inferred=pl.col("inferred").any(),
         unverifiable=pl.col("verifiable").not_().any(),
         trace_id=pl.col("trace_id").min(),
-        source=pl.when(is_delegated).then("source").min(),
     )
+    return (
+        facts.with_columns(newest_verified=pl.col("newest_outcome") // _OUTCOME_BITS)
+        .join(_of_delegations(rows), on=NUMBER, how="left")
+        .join(_of_acceptances(rows), on=NUMBER, how="left")
+    )
+
+
+def _of_delegations(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Giver, taker and urgency as the delegations of a handoff name them, and where they stand."""
+    return _smallest_and_largest(
+        rows.filter(pl.col("rank") == _RANK["delegated"]),
+        {"giver": "author", "taker": "recipient", "urgency": "urgency", "source": "source"},
+        {"taker_other": "recipient", "urgency_other": "urgency"},
+    )
+
+
+def _of_acceptances(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Who accepted, and who else."""
+    accepted = rows.filter(pl.col("rank") == _RANK["accepted"])
+    return _smallest_and_largest(accepted, {"accepter": "author"}, {"accepter_other": "author"})
+
+
+def _smallest_and_largest(
+    rows: pl.LazyFrame, smallest: dict[str, str], largest: dict[str, str]
+) -> pl.LazyFrame:
+    """Smallest and largest text per handoff; the one receipt that most handoffs have needs no comparison."""
+    again = pl.col(NUMBER).is_duplicated()
+    single = rows.filter(~again).select(NUMBER, **smallest, **largest)
+    repeated = rows.filter(again).group_by(NUMBER)
+    compared = repeated.agg(
+        **{name: pl.col(column).min() for name, column in smallest.items()},
+        **{name: pl.col(column).max() for name, column in largest.items()},
+    )
+    return pl.concat([single, compared])
 
 
 def newest_event() -> pl.Expr:
@@ -127,62 +149,62 @@ def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
         & (newest_time() >= pl.col("delegated"))
         & pl.min_horizontal("work_first", "verified_first").is_not_null()
     ).select(
-        *HANDOFF,
-        pl.col("delegated"),
-        giver=pl.col("giver").cast(pl.String),
+        NUMBER,
+        "delegated",
+        "giver",
         named=pl.col("taker").is_not_null(),
     )
     work = [_RANK[event] for event in ("progress", "waiting", "completed")]
-    later = rows.filter(pl.col("rank").is_in([*work, _RANK["outcome_verified"]])).join(silent, on=HANDOFF)
-    takers = rows.filter(pl.col("rank") == _RANK["delegated"]).select(*HANDOFF, "recipient").unique()
+    later = rows.filter(pl.col("rank").is_in([*work, _RANK["outcome_verified"]])).join(silent, on=NUMBER)
+    takers = rows.filter(pl.col("rank") == _RANK["delegated"]).select(NUMBER, "recipient").unique()
     by_recipient = later.filter("named").join(
-        takers, left_on=[*HANDOFF, "author"], right_on=[*HANDOFF, "recipient"], how="semi"
+        takers, left_on=[NUMBER, "author"], right_on=[NUMBER, "recipient"], how="semi"
     )
     by_anyone = later.filter(
         ~pl.col("named") & (pl.col("author") != pl.col("giver")) & pl.col("rank").is_in(work)
     )
     implied = pl.concat([by_recipient, by_anyone]).filter(pl.col("t") >= pl.col("delegated"))
-    return implied.group_by(HANDOFF).agg(implied_first=pl.col("t").min())
+    return implied.group_by(NUMBER).agg(implied_first=pl.col("t").min())
 
 
 def differing_outcomes(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     """Handoffs in which two outcomes of the same time differ (``outcomes_differ`` is true)."""
-    several = facts.filter(pl.col("verified_first").is_not_null()).select(HANDOFF)
+    several = facts.filter(pl.col("verified_first").is_not_null()).select(NUMBER)
     outcomes = rows.filter(pl.col("rank") == _RANK["outcome_verified"]).select(
-        *HANDOFF, "t", outcome=pl.col("outcome").fill_null("unknown")
+        NUMBER, "t", outcome=pl.col("outcome").fill_null("unknown")
     )
-    per_time = outcomes.join(several, on=HANDOFF, how="semi").unique().group_by(*HANDOFF, "t").agg(pl.len())
+    per_time = outcomes.join(several, on=NUMBER, how="semi").unique().group_by(NUMBER, "t").agg(pl.len())
     return (
-        per_time.filter(pl.col("len") > 1).select(HANDOFF).unique().with_columns(outcomes_differ=pl.lit(True))
+        per_time.filter(pl.col("len") > 1).select(NUMBER).unique().with_columns(outcomes_differ=pl.lit(True))
     )
 
 
 def first_urgency(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     """Urgency at the first delegation, where delegations of one handoff name different ones."""
-    several = facts.filter(pl.col("urgency") != pl.col("urgency_other")).select(*HANDOFF, "delegated")
-    firsts = rows.join(several, on=HANDOFF).filter(
+    several = facts.filter(pl.col("urgency") != pl.col("urgency_other")).select(NUMBER, "delegated")
+    firsts = rows.join(several, on=NUMBER).filter(
         (pl.col("rank") == _RANK["delegated"]) & (pl.col("t") == pl.col("delegated"))
     )
-    return firsts.group_by(HANDOFF).agg(first_urgency=pl.col("urgency").min())
+    return firsts.group_by(NUMBER).agg(first_urgency=pl.col("urgency").min())
 
 
 def failing_receipts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Sources of the receipts whose author failed authentication, per handoff."""
     forged = rows.filter(pl.col("auth") == "forged")
-    return forged.group_by(HANDOFF).agg(failing_receipts=pl.col("source").unique().sort())
+    return forged.group_by(NUMBER).agg(failing_receipts=pl.col("source").unique().sort())
 
 
 def inferred_from(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Rule and run of the receipts that were read out of a trace."""
     inferred = rows.filter(pl.col("inferred"))
-    return inferred.group_by(HANDOFF).agg(pl.col("rule").min(), pl.col("run_id").min())
+    return inferred.group_by(NUMBER).agg(pl.col("rule").min(), pl.col("run_id").min())
 
 
 def attempts(facts: pl.LazyFrame) -> pl.LazyFrame:
     """Which attempt of its operation a handoff is, by first delegation and then by id, where there are several."""
     several = facts.filter(pl.col("operation_id").is_duplicated()).select(
-        *HANDOFF, started=pl.coalesce("delegated", newest_time())
+        NUMBER, *HANDOFF, started=pl.coalesce("delegated", newest_time())
     )
     ordered = several.sort("operation_id", "started", "handoff_id")
     nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("operation_id")
-    return ordered.select(*HANDOFF, attempt=nth)
+    return ordered.select(NUMBER, attempt=nth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.detect.receipt_facts import HANDOFF
+from agentlens.detect.receipt_facts import NUMBER
 
 
 def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
@@ -16,13 +16,13 @@ def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
     receipt, where that is an honoured wait.
     """
     is_wait = pl.col("event") == "waiting"
-    waited = rows.filter(is_wait).select(HANDOFF).unique()
-    own = rows.join(waited, on=HANDOFF, how="semi").select(
-        *HANDOFF, "t", "rank", "event", "reason", "owner", "at", "deadline", "as_of"
+    waited = rows.filter(is_wait).select(NUMBER).unique()
+    own = rows.join(waited, on=NUMBER, how="semi").select(
+        NUMBER, "t", "rank", "event", "reason", "owner", "at", "deadline", "as_of"
     )
-    steps = own.select(*HANDOFF, "t", "rank").unique().sort(*HANDOFF, "t", "rank")
-    following = steps.with_columns(following=pl.col("t").shift(-1).over(HANDOFF))
-    waits = own.filter(is_wait).join(following, on=[*HANDOFF, "t", "rank"], how="left")
+    steps = own.select(NUMBER, "t", "rank").unique().sort(NUMBER, "t", "rank")
+    following = steps.with_columns(following=pl.col("t").shift(-1).over(NUMBER))
+    waits = own.filter(is_wait).join(following, on=[NUMBER, "t", "rank"], how="left")
     until = pl.coalesce(pl.col("deadline").cast(pl.Int64), pl.col("t") + wait_limit_us)
     named = (pl.col("reason").fill_null("") != "") | (pl.col("owner").fill_null("") != "")
     honoured = waits.with_columns(until=until).filter(
@@ -32,7 +32,7 @@ def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
     stands = pl.col("following").is_null()
     return (
         honoured.with_columns(end=end, open=pl.col("deadline").is_null())
-        .group_by(HANDOFF)
+        .group_by(NUMBER)
         .agg(
             wait_end=pl.col("end").filter(pl.col("end") <= pl.col("as_of")).max(),
             wait_until=pl.col("until").filter(stands).max(),
