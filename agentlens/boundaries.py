@@ -66,28 +66,51 @@ def handoffs(
     from agentlens.detect.inferred import inferred_receipts
     from agentlens.detect.operations import operations
     from agentlens.detect.receipts_auth import AuthorKeys as Keys
+    from agentlens.detect.receipts_auth import authors
     from agentlens.model.receipt import RECEIPTS
 
+    # everything is judged on whole runs; the selection is of what is shown, so that it can not change an answer
     selection = Selection.parse(since, until, workflow, agent)
-    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    opened = open_data(data, Selection(), normaliser=normaliser, format=format, sql=sql)
     events = opened.events().collect().lazy()
     native = pl.LazyFrame(schema=RECEIPTS) if opened.receipts is None else opened.receipts
-    told = pl.concat([native.select(RECEIPTS.names()), inferred_receipts(events).select(RECEIPTS.names())])
+    told = (
+        pl.concat([native.select(RECEIPTS.names()), inferred_receipts(events).select(RECEIPTS.names())])
+        .collect()
+        .lazy()
+    )
     limits = limits or Limits()
-    moment = parse_time(as_of, "--as-of") if isinstance(as_of, str) else as_of
+    moment = parse_time(as_of, "--as-of") if isinstance(as_of, str) else as_of or _newest(told, events)
     known = Keys.load(Path(keys)) if isinstance(keys, str | Path) else keys
-    judged = judge(told, limits, as_of=moment, keys=known).collect(engine="in-memory")
-    judged = _chosen(judged, selection, events)
-    claimed = claims(events).collect()
+    judged = _chosen(
+        judge(told, limits, as_of=moment, keys=known).collect(engine="in-memory"), selection, events
+    )
+    claimed = claims(events.join(_runs(selection, events), on="run_id", how="semi")).collect()
     return Handoffs(
         handoffs=judged,
         operations=operations(judged.lazy()).collect(),
         claims=claimed,
         cues=cues(claimed),
+        authors=authors(told, known or Keys({})).collect(),
         metadata=_metadata(
             opened, limits_digest=limits.digest, as_of="" if moment is None else moment.isoformat()
         ),
     )
+
+
+def _newest(receipts: pl.LazyFrame, events: pl.LazyFrame) -> datetime | None:
+    """Newest time in the data: of receipts, and of what the traces show; None where nothing carries one."""
+    times = [
+        frame.select(pl.max_horizontal(pl.col(name).max() for name in names)).collect().item()
+        for frame, names in ((receipts, ["at"]), (events, ["at", "ended_at"]))
+    ]
+    known: list[datetime] = [time for time in times if time is not None]
+    return max(known, default=None)
+
+
+def _runs(selection: Selection, events: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the runs of which something is selected."""
+    return selection.apply(events).select("run_id").unique()
 
 
 def resets(
@@ -124,7 +147,7 @@ def resets(
     from agentlens.model.branch import BRANCHES
 
     selection = Selection.parse(since, until, workflow, agent)
-    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
+    opened = open_data(data, Selection(), normaliser=normaliser, format=format, sql=sql)
     events = opened.events().collect()
     held = events.lazy() if events.height else None
     native = pl.LazyFrame(schema=BRANCHES) if opened.branches is None else opened.branches
@@ -136,15 +159,22 @@ def resets(
     judged = judge(branches, events=held, state_keys=keys).collect(engine="in-memory")
     standing = with_events(in_lineage(branches), held).collect(engine="in-memory").lazy()
     seen = events.lazy()
+    chosen = _branches(judged, standing, selection, seen)
+    shown = selection.apply(seen)
+
+    def of_chosen(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.join(chosen.select("branch_id"), on="branch_id", how="semi", maintain_order="left")
+
+    judged = of_chosen(judged)
     return Resets(
         branches=judged,
-        state_keys=state_key_rows(with_required(standing, keys), keys).collect(),
-        effects=reset_effects.effect_rows(standing, held).collect(),
+        state_keys=of_chosen(state_key_rows(with_required(standing, keys), keys).collect()),
+        effects=of_chosen(reset_effects.effect_rows(standing, held).collect()),
         funnel=reset_tables.funnel(judged.lazy()).collect(),
         families=reset_tables.families(judged.lazy()).collect(),
-        unreceipted=reset_tables.unreceipted_resets(seen, branches).collect(),
-        repeated=reset_effects.repeated_effects(standing, seen).collect(),
-        comparison=reset_effects.compared(standing, seen, _run_verdicts(events)).collect(),
+        unreceipted=reset_tables.unreceipted_resets(shown, branches).collect(),
+        repeated=of_chosen(reset_effects.repeated_effects(standing, seen).collect()),
+        comparison=of_chosen(reset_effects.compared(standing, seen, _run_verdicts(events)).collect()),
         metadata=_metadata(opened),
     )
 
@@ -155,6 +185,25 @@ def _run_verdicts(events: pl.DataFrame) -> pl.LazyFrame | None:
     from agentlens.api import loops
 
     return loops(events).runs.lazy()
+
+
+def _branches(
+    judged: pl.DataFrame, standing: pl.LazyFrame, selection: Selection, events: pl.LazyFrame
+) -> pl.DataFrame:
+    """Return the branches that are asked for: by the receipt's time, and by runs of the workflow or agent."""
+    found = judged.join(
+        standing.select("branch_id", "at").collect(), on="branch_id", how="left", suffix="_of"
+    )
+    at = pl.col("at_of") if "at_of" in found.columns else pl.col("at")
+    if selection.since is not None:
+        found = found.filter(at >= selection.since)
+    if selection.until is not None:
+        found = found.filter(at < selection.until)
+    if selection.workflow is not None or selection.agent is not None:
+        where = Selection(workflow=selection.workflow, agent=selection.agent)
+        runs = where.apply(events).select("run_id").unique().collect()["run_id"].implode()
+        found = found.filter(pl.col("branch_id").is_in(runs) | pl.col("parent_id").is_in(runs))
+    return found
 
 
 def _chosen(judged: pl.DataFrame, selection: Selection, events: pl.LazyFrame) -> pl.DataFrame:
@@ -169,8 +218,8 @@ def _chosen(judged: pl.DataFrame, selection: Selection, events: pl.LazyFrame) ->
         ]
         judged = judged.filter(pl.any_horizontal(either))
     if selection.workflow is not None:
-        runs = events.select("run_id").unique().collect()["run_id"]
-        traces = events.select("trace_id").unique().collect()["trace_id"].drop_nulls()
+        there = Selection(workflow=selection.workflow).apply(events).select("run_id", "trace_id").collect()
+        runs, traces = there["run_id"].unique(), there["trace_id"].drop_nulls().unique()
         judged = judged.filter(
             pl.col("run_id").is_in(runs.implode()) | pl.col("trace_id").is_in(traces.implode())
         )

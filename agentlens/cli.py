@@ -157,7 +157,7 @@ def _handoffs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--table",
-        choices=("handoffs", "operations", "claims", "cues"),
+        choices=("handoffs", "operations", "claims", "cues", "authors"),
         default="handoffs",
         help="which table --json prints",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentlens.normalise.rows import Normaliser
     from agentlens.readers.base import Report
 
-Data: TypeAlias = "str | Path | Lake | pl.LazyFrame | pl.DataFrame"
+Data: TypeAlias = "str | Path | Lake | Opened | pl.LazyFrame | pl.DataFrame"
 """What every analysis takes: a lake (or its folder), a trace export, or a frame of events."""
 
 
@@ -35,7 +35,7 @@ class Opened:
 
     def events(self) -> pl.LazyFrame:
         """Return all events as one lazy frame."""
-        return pl.concat(self.parts)
+        return pl.concat(each(self.parts))
 
     def versions(self) -> dict[str, str]:
         """Return the versions and the key id found on the events, comma-separated where there are several."""
@@ -74,6 +74,8 @@ def open_data(
     """
     from agentlens.lake import Lake, read_file
 
+    if isinstance(data, Opened):
+        return replace(data, parts=tuple(selection.apply(part) for part in data.parts))
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
         _check_types(data.lazy())
         return Opened(parts=(selection.apply(data.lazy()),))

@@ -28,7 +28,7 @@ class SettingsError(AgentlensError):
     @classmethod
     def unknown(cls, kind: str, name: str, known: Iterable[str]) -> Self:
         """Build a message that lists the known names and the nearest one."""
-        names = sorted(known)
+        names = sorted(str(one) for one in known)
         near = get_close_matches(name, names, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {kind} {name!r}{hint}; accepted: {', '.join(names)}")

@@ -87,6 +87,7 @@ class Handoffs(Tables):
     operations: pl.DataFrame
     claims: pl.DataFrame
     cues: pl.DataFrame
+    authors: pl.DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,3 +193,83 @@ def test_an_escape_sequence_in_a_file_name_stays_off_the_terminal(
     assert main(["ingest", str(path), "--into", str(tmp_path / "lake")]) == 2
     said = capsys.readouterr()
     assert "\u001b" not in said.out + said.err
+
+
+def receipts(tmp_path: Path) -> Path:
+    told = [
+        {**RECEIPT, "event": "delegated", "at": "2026-10-05T08:00:00Z", "recipient": "worker"},
+        {**RECEIPT, "event": "accepted", "at": "2026-10-05T08:00:30Z", "author": "worker"},
+    ]
+    return ndjson(tmp_path / "receipts.ndjson", told)
+
+
+def test_a_lake_of_receipts_or_branches_alone_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No events is no error: a runtime may write receipts and nothing else."""
+    for name, source in (
+        ("handoffs", receipts(tmp_path)),
+        ("resets", ndjson(tmp_path / "b.ndjson", [{"branch_id": "b", "parent_id": "p", "fork_point": "c"}])),
+    ):
+        lake = tmp_path / f"lake-{name}"
+        assert main(["ingest", str(source), "--into", str(lake)]) == 0
+        capsys.readouterr()
+        assert main([name, str(lake), "--json"]) == 0
+        assert len(printed(capsys)) == 1
+        assert main(["health", str(lake)]) == 0
+        assert main(["loops", str(lake)]) == 0
+
+
+def test_what_a_file_of_receipts_sets_aside_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lost receipt changes answers, so it is named with its line."""
+    path = receipts(tmp_path)
+    path.write_text(
+        path.read_text(encoding="utf-8") + '{"operation_id": "op", "handoff_id": 1.5, "event": "progress"}\n'
+    )
+    assert main(["handoffs", str(path), "--json"]) == 0
+    assert "line 3 set aside" in capsys.readouterr().err
+
+
+def test_a_selection_shows_less_and_changes_no_answer(tmp_path: Path) -> None:
+    """The parent's calls after the fork are evidence, also where --since leaves them out of sight."""
+    call = {"run_id": "p", "tool": "send_email", "result": "sent", "external": True}
+    events = [
+        {**call, "seq": 0, "at": "2026-10-05T08:00:00Z", "args": {"to": "a"}, "span_id": "c1"},
+        {**call, "seq": 1, "at": "2026-10-05T08:01:00Z", "args": {"to": "b"}},
+    ]
+    state = [{"key": "k", "before": "d", "restored": "d", "result": "exact"}]
+    branch = {
+        "branch_id": "b", "parent_id": "p", "fork_point": "c1", "at": "2026-10-05T08:05:00Z", "required_state": ["k"],
+        "state": state, "effects": [], "edit_class": "none", "local": True, "resumed": False,
+        "config": {"parent_digest": "x", "branch_digest": "x", "pinned": True},
+    }  # fmt: skip
+    folder = tmp_path / "in"
+    folder.mkdir()
+    ndjson(folder / "events.ndjson", events)
+    ndjson(folder / "branches.ndjson", [branch])
+    whole = agentlens.resets(folder).branches
+    assert whole["state"].to_list() == ["effects_unreconciled"]
+    assert agentlens.resets(folder, since="2026-10-05T08:04:00Z").branches.equals(whole)
+    assert agentlens.resets(folder, since="2026-10-05T09:00:00Z").branches.height == 0
+
+
+def test_as_of_is_the_newest_time_of_traces_too(tmp_path: Path) -> None:
+    """A handoff that nobody took is lost by the time the giver has worked on for hours."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    told = [{**RECEIPT, "event": "delegated", "at": "2026-10-05T08:00:00Z", "recipient": "worker"}]
+    ndjson(folder / "receipts.ndjson", told)
+    ndjson(
+        folder / "events.ndjson",
+        [{"run_id": "r", "seq": 0, "at": "2026-10-05T11:00:00Z", "tool": "t", "args": {}}],
+    )
+    assert agentlens.handoffs(folder).handoffs["state"].to_list() == ["orphaned"]
+
+
+def test_fail_on_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list without a name could never fail."""
+    assert main(["handoffs", str(receipts(tmp_path)), "--fail-on", ","]) == 2
+    assert main(["handoffs", str(receipts(tmp_path)), "--fail-on", "orphand"]) == 2
+    assert "did you mean 'orphaned'" in capsys.readouterr().err

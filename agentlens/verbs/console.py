@@ -150,6 +150,8 @@ def failing(found: Sequence[str | None], wanted: str | None, known: Sequence[str
     from agentlens.errors import SettingsError
 
     names = [name.strip() for name in wanted.split(",") if name.strip()]
+    if not names:
+        raise SettingsError.value("--fail-on", wanted, f"one or more of {', '.join(map(str, known))}")
     for name in names:
         if name not in known:
             raise SettingsError.unknown("--fail-on name", name, known)

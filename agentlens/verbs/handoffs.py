@@ -9,9 +9,11 @@ import polars as pl
 
 from agentlens.api import refuse_other_versions
 from agentlens.boundaries import handoffs
+from agentlens.data import open_data
 from agentlens.model.handoff import HandoffState
-from agentlens.verbs.console import console, failing, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, write_tables
+from agentlens.model.select import Selection
+from agentlens.verbs.console import console, failing, plain, print_json, print_table
+from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,15 +28,14 @@ _NEED_A_LOOK = ("orphaned", "stuck", "uncertain", "failed_outcome", "rejected")
 def run(args: Namespace) -> int:
     """Judge, print or write, and return the exit code."""
     failing([], args.fail_on, list(HandoffState))
+    opened = open_data(args.data, Selection(), normaliser=normaliser(args), format=args.format, sql=args.sql)
+    tell_report(args.data, opened.report)
     result = handoffs(
-        args.data,
+        opened,
         limits=_limits(args),
         as_of=args.as_of,
         keys=args.keys,
         **chosen(args),
-        normaliser=normaliser(args),
-        format=args.format,
-        sql=args.sql,
     )
     refuse_other_versions(args.profile, result.metadata, any_version=args.any_version)
     if args.out:
@@ -88,8 +89,25 @@ def show(result: Handoffs) -> None:
     )
     if look.height:
         print_table(out, "Handoffs to look at", look, limit=12)
+    said = result.claims.filter(pl.col("claimed") == "success")
+    unknown = said.filter(pl.col("false_success").is_null())
+    if said.height:
+        false = int(said["false_success"].sum())
+        out.print(
+            f"{said.height:,} runs claim success: {false:,} falsely, {said.height - false - unknown.height:,} rightly, "
+            f"{unknown.height:,} with no known outcome" + _named(unknown["run_id"].to_list())
+        )
+    if result.authors["forged"].sum() + result.authors["valid"].sum():
+        print_table(out, "Receipts by author and how each was authenticated", result.authors)
     if result.cues["claims"].max():
         shown = result.cues.with_columns(pl.col("precision", "low", "high").round(3))
         print_table(
             out, "Claims of success that the outcome contradicts, by cue (95 % exact interval)", shown
         )
+
+
+def _named(runs: list[str], most: int = 3) -> str:
+    """The first few run ids, in brackets; nothing where there are none."""
+    if not runs:
+        return ""
+    return f" ({', '.join(plain(run) for run in runs[:most])}{', …' if len(runs) > most else ''})"

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agentlens.boundaries import resets
+from agentlens.data import open_data
 from agentlens.model.reset import BranchState
+from agentlens.model.select import Selection
 from agentlens.verbs.console import console, failing, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, write_tables
+from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,13 +25,12 @@ _MARKS = {"pass": "✓", "fail": "✗", "unknown": "?"}
 def run(args: Namespace) -> int:
     """Judge, print or write, and return the exit code."""
     failing([], args.fail_on, list(BranchState))
+    opened = open_data(args.data, Selection(), normaliser=normaliser(args), format=args.format, sql=args.sql)
+    tell_report(args.data, opened.report)
     result = resets(
-        args.data,
+        opened,
         state_keys=args.state_keys,
         **chosen(args),
-        normaliser=normaliser(args),
-        format=args.format,
-        sql=args.sql,
     )
     if args.out:
         write_tables(result, args.out)
