@@ -51,4 +51,6 @@ def epoch(value: Any, per_second: int = 1) -> int | None:
         return None
     if not 0 < value < per_second << 38:
         return None
-    return value * 1_000_000 // per_second if isinstance(value, int) else round(value * 1_000_000 / per_second)
+    return (
+        value * 1_000_000 // per_second if isinstance(value, int) else round(value * 1_000_000 / per_second)
+    )
