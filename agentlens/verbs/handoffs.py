@@ -97,7 +97,7 @@ def show(result: Handoffs) -> None:
             f"{said.height:,} runs claim success: {false:,} falsely, {said.height - false - unknown.height:,} rightly, "
             f"{unknown.height:,} with no known outcome" + _named(unknown["run_id"].to_list())
         )
-    if result.authors["forged"].sum() + result.authors["valid"].sum():
+    if result.authors.filter((pl.col("forged") > 0) | (pl.col("valid") > 0)).height:
         print_table(out, "Receipts by author and how each was authenticated", result.authors)
     if result.cues["claims"].max():
         shown = result.cues.with_columns(pl.col("precision", "low", "high").round(3))
