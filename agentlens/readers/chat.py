@@ -14,7 +14,7 @@ from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.messages import Call, Reply, Turn, Words, is_message, steps, text_of
-from agentlens.readers.spans import HANDOFF_TOOL
+from agentlens.readers.spans import handed_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -254,18 +254,18 @@ def _event(step: Turn | Words | Call, place: str, common: dict[str, Any]) -> Raw
             identity=place,
             **common,
         )
-    handoff = HANDOFF_TOOL.fullmatch(step.name)
+    to = None if step.approval else handed_to(step.name, step.args)
     return RawEvent(
-        kind="handoff" if handoff else "tool",
+        kind="approval" if step.approval else "tool" if to is None else "handoff",
         agent=step.agent,
         tool=step.name,
         args=step.args,
         result=step.result,
         error_class=step.error,
         call_id=step.call_id or None,
-        target=handoff[1] if handoff else None,
+        target=step.name if step.approval else to or None,
         identity=f"{place}/{step.call_id}",
-        open=step.result is ABSENT and step.error is None,
+        open=step.result is ABSENT and step.error is None and not step.done,
         **common,
     )
 
@@ -284,6 +284,8 @@ def _answer(reply: Reply, waiting: list[RawEvent], report: Report) -> None:
         return
     waiting.remove(found)
     found.result, found.error_class, found.open = reply.result, reply.error, False
+    if found.kind == "approval":
+        found.external_input = True
 
 
 def _tokens(usage: dict[str, Any], *names: str) -> int | None:

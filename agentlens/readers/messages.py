@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
+from agentlens.readers.bodies import failure_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +24,20 @@ _SHAREGPT: Final = {
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "mcp_call", "tool_call"})
+_SERVED: Final = frozenset(
+    {"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"}
+)
+"""Calls that the provider itself carries out: their status is that of the action, not of the asking."""
+_APPROVAL: Final = "mcp_approval_request"
+_APPROVED: Final = "mcp_approval_response"
+_USES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_ASKED: Final = ("action", "operation", "queries", "code", "input")
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_TAGGED: Final = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_RESPONSE: Final = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.DOTALL)
 _ERROR: Final = re.compile(
-    r"\s*(?:Traceback \(most recent call last\)|(Error)\b|([A-Z]\w*(?:Error|Exception))\b)"
+    r"\s*(?:Traceback \(most recent call last\)|(Error)(?::\s*([A-Z]\w*(?:Error|Exception))\b|\b)"
+    r"|([A-Z]\w*(?:Error|Exception))\b)"
 )
 
 
@@ -46,7 +58,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The agent called a tool; ``result`` where the same record carries it."""
+    """The agent called a tool; ``result`` where the same record carries it.
+
+    ``done``: it is known to have ended, though the record may not carry a result. ``approval``: what was asked
+    for is the leave to call it.
+    """
 
     call_id: str
     name: str
@@ -54,6 +70,8 @@ class Call:
     agent: str
     result: Any = ABSENT
     error: str | None = None
+    done: bool = False
+    approval: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,8 @@ def is_message(value: Any) -> bool:
     kind = value.get("type")
     if kind == "reasoning":
         return "summary" in value
+    if kind == _APPROVED:
+        return "approval_request_id" in value
     return isinstance(kind, str) and bool(value.keys() & {"call_id", "arguments"}) and _is_call_or_reply(kind)
 
 
@@ -91,7 +111,7 @@ def _role(message: dict[str, Any]) -> str:
 
 
 def _is_call_or_reply(kind: str) -> bool:
-    return kind in _CALLS or kind.endswith(("_call", "_call_output"))
+    return kind in _CALLS or kind.endswith(("_call", "_call_output")) or kind == _APPROVAL
 
 
 def steps(message: dict[str, Any]) -> Iterator[Step]:
@@ -106,7 +126,7 @@ def steps(message: dict[str, Any]) -> Iterator[Step]:
     if role in {"tool", "function"}:
         result = result_of(message.get("content", ABSENT))
         name = text_of(message.get("name"))
-        yield Reply(text_of(message.get("tool_call_id")), name, result, error_of(result))
+        yield Reply(text_of(message.get("tool_call_id")), name, result, failure_of(result))
     elif role in {"user", "assistant"}:
         yield from _spoken(message, assistant=role == "assistant")
 
@@ -118,25 +138,60 @@ def _spoken(message: dict[str, Any], *, assistant: bool) -> Iterator[Step]:
     words = "\n".join(text for block in blocks if (text := _words(block)))
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
-            result = result_of(block.get("content", ABSENT))
-            error = error_of(result) or ("tool_error" if block.get("is_error") is True else None)
-            yield Reply(text_of(block.get("tool_use_id")), "", result, error)
-    if words.strip():
-        yield Words(words, agent) if assistant else Turn(words)
-    if not assistant:
+            yield _block_reply(block)
+    calls, legacy = message.get("tool_calls"), message.get("function_call")
+    if assistant:
+        yield from _said(words, agent, tagged=not calls and not legacy)
+    else:
+        yield from _heard(words)
         return
     for block in blocks:
-        if isinstance(block, dict) and block.get("type") == "tool_use":
+        if not isinstance(block, dict):
+            continue
+        kind = text_of(block.get("type"))
+        if kind in _USES:
             yield Call(
                 text_of(block.get("id")), text_of(block.get("name")), block.get("input", ABSENT), agent
             )
-    calls = message.get("tool_calls")
+        elif kind.endswith("_tool_result"):  # of a tool that the provider ran, in the same message
+            yield _block_reply(block)
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict):
             yield _function(call, agent)
-    legacy = message.get("function_call")
     if isinstance(legacy, dict):
         yield Call("", text_of(legacy.get("name")), args_of(legacy.get("arguments", ABSENT)), agent)
+
+
+def _block_reply(block: dict[str, Any]) -> Reply:
+    result = result_of(block.get("content", ABSENT))
+    error = failure_of(result) or ("tool_error" if block.get("is_error") is True else None)
+    if error is None and isinstance(result, dict) and text_of(result.get("type")).endswith("_result_error"):
+        error = text_of(result.get("error_code")) or "tool_error"
+    return Reply(text_of(block.get("tool_use_id")), "", result, error)
+
+
+def _said(words: str, agent: str, *, tagged: bool) -> Iterator[Step]:
+    """Yield what the agent said, and the calls it wrote between tags, as models do that have no field for them."""
+    found = _TAGGED.findall(words) if tagged and "<tool_call>" in words else []
+    spoken = _TAGGED.sub("", words) if found else words
+    if spoken.strip():
+        yield Words(spoken, agent)
+    for text in found:
+        asked = decode.attempt(text)
+        yield _function(asked, agent) if isinstance(asked, dict) else Call("", "", text, agent)
+
+
+def _heard(words: str) -> Iterator[Step]:
+    """Yield a turn, or the replies that stand in its place between tags."""
+    if words.lstrip().startswith("<tool_response>"):
+        yield from _responses(words)
+    elif words.strip():
+        yield Turn(words)
+
+
+def _responses(words: str) -> Iterator[Step]:
+    for text in _RESPONSE.findall(words):
+        yield Reply("", "", text, failure_of(text))
 
 
 def _function(call: dict[str, Any], agent: str) -> Call:
@@ -149,20 +204,54 @@ def _function(call: dict[str, Any], agent: str) -> Call:
 def _item(item: dict[str, Any], kind: str) -> Iterator[Step]:
     """Yield the step of one item of the Responses API."""
     call_id = text_of(item.get("call_id")) or text_of(item.get("id"))
-    if kind.endswith("_call_output"):
+    if kind == _APPROVED:
+        refused = "rejected_by_user" if item.get("approve") is False else None
+        yield Reply(text_of(item.get("approval_request_id")), "", ABSENT, refused)
+    elif kind == _APPROVAL:
+        yield Call(
+            call_id, text_of(item.get("name")), args_of(item.get("arguments", ABSENT)), "", approval=True
+        )
+    elif kind.endswith("_call_output"):
         result = result_of(item.get("output", ABSENT))
-        yield Reply(call_id, "", result, error_of(result))
+        error = _shell_end(result) or failure_of(result)
+        yield Reply(call_id, "", result, error or _status_error(item))
     elif kind in _CALLS:
         args = args_of(item.get("arguments", item.get("input", ABSENT)))
         result = result_of(item.get("output", ABSENT))
         failed = "tool_error" if item.get("error") else None
-        yield Call(call_id, text_of(item.get("name")), args, "", result, failed or error_of(result))
+        error = failed or failure_of(result)
+        yield _asked(Call(call_id, text_of(item.get("name")), args, "", result, error), item, kind)
     elif kind.endswith("_call"):
-        asked = next((item[name] for name in ("action", "queries", "code", "input") if name in item), ABSENT)
+        asked = next((item[name] for name in _ASKED if name in item), ABSENT)
         result = next(
             (item[name] for name in ("output", "outputs", "results", "result") if item.get(name)), ABSENT
         )
-        yield Call(call_id, kind.removesuffix("_call"), asked, "", result)
+        yield _asked(Call(call_id, kind.removesuffix("_call"), asked, "", result), item, kind)
+
+
+def _asked(call: Call, item: dict[str, Any], kind: str) -> Call:
+    """Add what the status of a call that the provider carries out tells of its end."""
+    if kind not in _SERVED:
+        return call
+    error = call.error or _status_error(item)
+    return replace(call, error=error, done=error is not None or item.get("status") == "completed")
+
+
+def _status_error(item: dict[str, Any]) -> str | None:
+    return "tool_error" if item.get("status") == "failed" else None
+
+
+def _shell_end(output: Any) -> str | None:
+    """Return how the last failing command of a shell call ended."""
+    ends = (
+        [part.get("outcome") for part in output if isinstance(part, dict)] if isinstance(output, list) else []
+    )
+    told = [
+        "timeout" if end.get("type") == "timeout" else failure_in(end)
+        for end in ends
+        if isinstance(end, dict)
+    ]
+    return next((error for error in reversed(told) if error), None)
 
 
 def _sharegpt(message: dict[str, Any]) -> Iterator[Step]:
@@ -176,8 +265,11 @@ def _sharegpt(message: dict[str, Any]) -> Iterator[Step]:
             else:
                 yield Call("", "", value, "")
     elif role in {"tool", "function"}:
+        if isinstance(value, str) and value.lstrip().startswith("<tool_response>"):
+            yield from _responses(value)
+            return
         result = result_of(value)
-        yield Reply("", "", result, error_of(result))
+        yield Reply("", "", result, failure_of(result))
     elif role in {"user", "assistant"}:
         yield from _spoken({"content": value}, assistant=role == "assistant")
 
@@ -207,13 +299,18 @@ def result_of(content: Any) -> Any:
     return content
 
 
+def failure_of(result: Any) -> str | None:
+    """Return the class of a failure that a reply tells in its members, else the one that it opens with."""
+    return failure_in(result) or error_of(result)
+
+
 def error_of(result: Any) -> str | None:
     """Return the class of a failure that a reply opens with: ``ValueError: ...``, ``Error: ...``, a traceback."""
     found = _ERROR.match(result) if isinstance(result, str) else None
     if found is None:
         return None
-    if found[2]:
-        return found[2]
+    if found[3] or found[2]:
+        return found[3] or found[2]
     if found[1]:
         return "error"
     last = result.rstrip().rsplit("\n", 1)[-1]

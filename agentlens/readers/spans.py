@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, traceloop
+from agentlens.readers.bodies import failure_in
 from agentlens.readers.tool_messages import tool_message
 
 if TYPE_CHECKING:
@@ -159,13 +160,22 @@ def addressee(span: Span, kind: str, tool: str, args: Any) -> str | None:
         arrow = _ARROW.fullmatch(span.name)
         name = to or (arrow[2] if arrow else "")
         return "" if name == "unknown" else name
-    if found := HANDOFF_TOOL.fullmatch(tool):
-        if found[1] in {"agent", "coworker"}:
-            given = decode.attempt(args) if isinstance(args, str) else args
-            names = (given.get(key) for key in _ADDRESSEE) if isinstance(given, dict) else ()
-            return to or next((name for name in names if isinstance(name, str)), "")
-        return to or found[1]
-    return None
+    named = handed_to(tool, args)
+    return named if named is None else to or named
+
+
+def handed_to(tool: str, args: Any) -> str | None:
+    """Return whom a handoff tool hands to, from its name or its arguments; None where it is no such tool.
+
+    >>> handed_to("transfer_to_refunds", {}), handed_to("transfer_to_agent", '{"agent_name": "writer"}')
+    ('refunds', 'writer')
+    """
+    found = HANDOFF_TOOL.fullmatch(tool)
+    if found is None or found[1] not in {"agent", "coworker"}:
+        return found[1] if found else None
+    given = decode.attempt(args) if isinstance(args, str) else args
+    names = (given.get(key) for key in _ADDRESSEE) if isinstance(given, dict) else ()
+    return next((name for name in names if isinstance(name, str)), "")
 
 
 @dataclass(slots=True)
@@ -276,6 +286,8 @@ class Spans:
             if message.failed:
                 facts["failed"] = "error"
         error, result = _failure(span, result)
+        if error is None and span.status != "error":  # a span that ended well is no proof of a result
+            error = failure_in(result)
         event = self._event(span, position, "tool")
         event.tool = tool
         event.args = args

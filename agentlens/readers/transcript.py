@@ -15,8 +15,8 @@ from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
 from agentlens.readers.documents import documents
-from agentlens.readers.messages import error_of
-from agentlens.readers.spans import HANDOFF_TOOL
+from agentlens.readers.messages import failure_of
+from agentlens.readers.spans import handed_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,10 @@ def claim(head: Head) -> int:
     if any(_ROLE.fullmatch(text_of(message.get("role"))) for message in known):
         return 92
     if len(known) > 1 and all(_speaks(message) for message in known):
-        if isinstance(head.values[0], dict) and "history" in head.values[0]:
+        if isinstance(head.values[0], dict) and head.values[0].keys() & {"history", "chat_history"}:
             return 75
+        if any(_dicts(message.get("tool_responses")) for message in known):
+            return 60  # only agents that run each other's calls write those
         # several speakers, not all of them assistants: a chat with one model has only one of either
         heard = {text_of(message.get("name")) for message in known if message.get("role") == "user"}
         return 60 if len(heard) > 1 else 0
@@ -256,14 +258,14 @@ def _called(turn: _Turn, run_id: str, asked: dict[str, RawEvent]) -> Iterator[Ra
         about = call.get("function")
         about = about if isinstance(about, dict) else {}
         call_id, name = text_of(call.get("id")), text_of(about.get("name"))
-        transfer = HANDOFF_TOOL.fullmatch(name)
+        to = handed_to(name, about.get("arguments"))
         event = asked[call_id] = RawEvent(
             run_id=run_id,
             position=(turn.index, order),
             agent=turn.agent,
-            kind="handoff" if transfer else "tool",
+            kind="tool" if to is None else "handoff",
             tool=name,
-            target=transfer[1] if transfer else None,
+            target=to or None,
             args=about.get("arguments", ABSENT),
             call_id=call_id or None,
             identity=f"{_call(turn.index)}/{order}",
@@ -274,7 +276,7 @@ def _called(turn: _Turn, run_id: str, asked: dict[str, RawEvent]) -> Iterator[Ra
         found = asked.pop(text_of(answer.get("tool_call_id")), None)
         if found is not None:
             result = answer.get("content", ABSENT)
-            yield replace(found, result=result, error_class=error_of(result), open=False)
+            yield replace(found, result=result, error_class=failure_of(result), open=False)
 
 
 def _call(index: int) -> str:

@@ -270,6 +270,8 @@ def test_arguments_are_kept_as_they_are(arguments: Any, args: Any) -> None:
     [
         ("Error: no such user", "error"),
         ("ValueError: bad", "ValueError"),
+        ("Error: KeyError('name')\n Please fix your mistakes.", "KeyError"),
+        ("Error: Keys are missing", "error"),
         ("Traceback (most recent call last):\n  File x\nmod.MyError: bad", "mod.MyError"),
         ("Errors were found in 3 files", None),
         ("No Error: fine", None),
@@ -345,3 +347,120 @@ def test_two_shapes_of_the_same_runs_tell_the_same(shared: Path) -> None:
         events(folder / name) for name in ("tau-bench-messages.jsonl", "tau-bench-airline-extract.json")
     )
     assert told(one) == told(other)
+
+
+def test_tools_of_the_provider_are_paired_inside_one_message() -> None:
+    """Searches and remote tools that the provider ran, with their own words for use and result."""
+    content = [
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "web_search_result"}]},
+        {"type": "mcp_tool_use", "id": "m1", "name": "get", "server_name": "gh", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": True, "content": "bad"},
+        {"type": "server_tool_use", "id": "s2", "name": "web_search", "input": {"query": "y"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s2",
+            "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"},
+        },
+    ]
+    found = tools(lines({"messages": [ASKED, {"role": "assistant", "content": content}]}))
+    assert [(event.tool, event.call_id, event.error_class, event.open) for event in found] == [
+        ("web_search", "s1", None, False),
+        ("get", "m1", "tool_error", False),
+        ("web_search", "s2", "max_uses_exceeded", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        [
+            {"from": "human", "value": "go"},
+            {
+                "from": "gpt",
+                "value": "I look.\n<tool_call>\n"
+                '{"name": "search", "arguments": {"q": "a"}}\n</tool_call>\n<tool_call>\n'
+                '{"name": "search", "arguments": {"q": "b"}}\n</tool_call>',
+            },
+            {
+                "from": "tool",
+                "value": "<tool_response>\nA\n</tool_response>\n<tool_response>\nB\n</tool_response>",
+            },
+            {"from": "gpt", "value": "done"},
+        ],
+        [
+            {"role": "user", "content": "go"},
+            {
+                "role": "assistant",
+                "content": 'I look.<tool_call>{"name": "search", "arguments": {"q": "a"}}</tool_call>'
+                '<tool_call>{"name": "search", "arguments": {"q": "b"}}</tool_call>',
+            },
+            {
+                "role": "user",
+                "content": "<tool_response>A</tool_response><tool_response>B</tool_response>",
+            },
+            {"role": "assistant", "content": "done"},
+        ],
+    ],
+)
+def test_calls_written_between_tags_are_calls(chat: list[Any]) -> None:
+    """Models without a field for calls write them into their words; the answers come back between tags too."""
+    found = events(lines({"conversations": chat}))
+    assert [(event.tool, event.args, event.result) for event in found if event.kind == "tool"] == [
+        ("search", {"q": "a"}, "A"),
+        ("search", {"q": "b"}, "B"),
+    ]
+    assert [event.args["text"].strip() for event in found if event.kind == "message"] == [
+        "go",
+        "I look.",
+        "done",
+    ]
+
+
+def test_what_the_provider_ran_is_ended_and_what_it_only_asked_for_is_open() -> None:
+    """``completed`` on a search is its end; on a call for a click it only says that the call was written whole."""
+    output = [
+        {"type": "file_search_call", "id": "f", "queries": ["x"], "status": "completed", "results": None},
+        {"type": "computer_call", "id": "c", "call_id": "k", "action": {}, "status": "completed"},
+        {"type": "web_search_call", "id": "w", "action": {"query": "x"}, "status": "failed"},
+        {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}, "status": "completed"},
+        {
+            "type": "shell_call_output",
+            "call_id": "s",
+            "output": [{"stdout": "", "outcome": {"type": "exit", "exit_code": 1}}],
+        },
+        {"type": "apply_patch_call", "call_id": "p", "operation": {"path": "a"}, "status": "completed"},
+        {"type": "apply_patch_call_output", "call_id": "p", "status": "failed", "output": "bad"},
+    ]
+    found = tools(lines({"object": "response", "output": output}))
+    assert [(event.tool, event.open, event.error_class) for event in found] == [
+        ("file_search", False, None),
+        ("computer", True, None),
+        ("web_search", False, "tool_error"),
+        ("shell", False, "exit_1"),
+        ("apply_patch", False, "tool_error"),
+    ]
+    assert found[4].args == {"path": "a"}
+
+
+@pytest.mark.parametrize(("approve", "error"), [(True, None), (False, "rejected_by_user")])
+def test_leave_to_call_is_an_approval_and_a_person_gives_it(approve: bool, error: str | None) -> None:
+    """Asking for leave is no call; it is open until somebody answers."""
+    asked = {"type": "mcp_approval_request", "id": "r", "name": "del", "server_label": "g", "arguments": "{}"}
+    answer = {"type": "mcp_approval_response", "approval_request_id": "r", "approve": approve}
+    (alone,) = events(lines({"object": "response", "output": [asked]}))
+    assert (alone.kind, alone.target, alone.open) == ("approval", "del", True)
+    (event,) = events(lines({"input": [asked, answer], "output": []}))
+    assert (event.kind, event.open, event.external_input, event.error_class) == (
+        "approval",
+        False,
+        True,
+        error,
+    )
+
+
+def test_the_addressee_of_a_general_handoff_tool_stands_in_its_arguments() -> None:
+    """``transfer_to_agent`` names nobody; ``agent_name`` does."""
+    made = call("c", "transfer_to_agent", '{"agent_name": "writer"}')
+    (event,) = events(lines({"messages": [{"role": "assistant", "tool_calls": [made]}]}))
+    assert (event.kind, event.target) == ("handoff", "writer")

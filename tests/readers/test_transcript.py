@@ -210,3 +210,29 @@ def test_a_group_chat_that_was_saved_bare_is_told_from_a_chat_with_a_model() -> 
     path_claims = registry.named("transcript").claim
     with_model = json.dumps(plain).encode()
     assert path_claims(Head(data=with_model)) == 0
+
+
+CHATTED = [
+    {"content": "solve", "role": "assistant", "name": "user_proxy"},
+    {
+        "content": "",
+        "role": "assistant",
+        "name": "coder",
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}],
+    },
+    {
+        "content": "42",
+        "role": "tool",
+        "name": "executor",
+        "tool_responses": [{"tool_call_id": "c1", "role": "tool", "content": "42"}],
+    },
+    {"content": "done", "role": "user", "name": "coder"},
+]
+
+
+@pytest.mark.parametrize("document", [{"chat_id": 1, "chat_history": CHATTED, "summary": "42"}, CHATTED])
+def test_the_result_of_a_chat_of_agents_is_a_transcript_with_or_without_its_wrapping(document: Any) -> None:
+    """The call is the coder's, whoever ran it, and has the answer of the one who did."""
+    events = merged(records(json.dumps(document).encode())[0])
+    (call,) = of_kind(events, "tool")
+    assert (call["agent"], call["tool"], call["result"], call["open"]) == ("coder", "run", "42", False)
