@@ -206,9 +206,10 @@ class _Events:
         yield spot.event(
             1,
             meaning,
-            at=None,
+            # a call that never became an action happened when its error was told
+            at=spot.at if kind == "AgentErrorEvent" and not action else None,
             span_id=None,
-            ended_at=spot.at,
+            ended_at=None if open_ else spot.at,
             tool=name,
             result=result,
             error_class=error,

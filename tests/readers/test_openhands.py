@@ -124,6 +124,18 @@ def test_an_error_that_names_only_its_call_finds_the_action(tmp_path: Path) -> N
     assert [event.get("error_class") for event in of_kind(told(*rows), "tool")] == [None, "tool_not_found"]
 
 
+def test_an_error_without_an_action_stands_where_it_was_told() -> None:
+    """A call that never became an action has no other time; one that goes on has no end yet."""
+    error = {
+        "kind": "AgentErrorEvent", "id": "e", "timestamp": at(5), "source": "agent", "tool_name": "foo",
+        "tool_call_id": "c4", "error": "no such tool",
+    }  # fmt: skip
+    going = seen("a", 2, "...", exit_code=-1)
+    first, second = of_kind(told(action("a", 1, command="x"), going, error), "tool")
+    assert (first["open"], first.get("ended_at")) == (True, None)
+    assert (second["tool"], second["at"]) == ("foo", second["ended_at"])
+
+
 def test_a_rejection_is_a_decision_of_a_person() -> None:
     """The call is closed with it, and the next action follows on a decision."""
     no = {"kind": "UserRejectObservation", "id": "r", "timestamp": at(2), "source": "user", "tool_name": "terminal",
