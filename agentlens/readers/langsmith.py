@@ -33,6 +33,7 @@ _KINDS: Final = {
 }
 _CHUNK: Final = re.compile(r"(\d{8}T\d{6})(\d{1,6})?Z([0-9a-fA-F-]{32,36})")
 _ERROR: Final = re.compile(r"((?:\w+\.)*[A-Za-z_]\w*)(?::|\(|$)")
+_WRAPPED: Final = re.compile(r"Error: ((?:[A-Za-z_]\w*\.)*[A-Z]\w*)\(")  # as a graph tells it to the model
 _INTERRUPTS: Final = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp"})
 _INTERRUPT_ID: Final = re.compile(r"\bid='([^']{1,80})'")
 _GOTO: Final = re.compile(r"\bgoto='([^']{1,80})'")
@@ -87,6 +88,15 @@ class _Half:
 
 
 @dataclass(slots=True)
+class _Goto:
+    """A run that was left for another agent; ``event`` None where the run itself is the handoff."""
+
+    above: str
+    target: str
+    event: RawEvent | None
+
+
+@dataclass(slots=True)
 class _Runs:
     """Turns runs into events; a run that only began waits for its other half."""
 
@@ -95,6 +105,7 @@ class _Runs:
     begun: dict[str, _Half] = field(default_factory=dict)
     ended: dict[str, _Half] = field(default_factory=dict)
     waits: dict[str, tuple[int, RawEvent]] = field(default_factory=dict)
+    gotos: dict[str, _Goto] = field(default_factory=dict)  # by the run that the exception passed
 
     def __post_init__(self) -> None:
         self.spans = Spans(self.report)
@@ -132,6 +143,19 @@ class _Runs:
             yield from self.events(half.row, half.position, half.order)
         for _, event in self.waits.values():
             yield event
+        yield from self._left()
+
+    def _left(self) -> Iterator[RawEvent]:
+        """Yield each handoff once: every run above fails with the same exception, the innermost raised it."""
+        repeated: set[str] = set()
+        for goto in self.gotos.values():
+            above = goto.above
+            while above in self.gotos and above not in repeated and self.gotos[above].target == goto.target:
+                repeated.add(above)
+                above = self.gotos[above].above
+        for own, goto in self.gotos.items():
+            if goto.event is not None and own not in repeated:
+                yield goto.event
 
     def events(self, row: dict[str, Any], position: int, order: int) -> Iterator[RawEvent]:
         """Yield the events of one whole run."""
@@ -146,7 +170,11 @@ class _Runs:
             event.position = (position, order)
             event.session, event.workflow = found[0].session, found[0].workflow
             order += 1
-            if event.kind == "wait" and event.identity is not None:
+            if event.kind == "handoff" and event.target is not None:
+                told = any(one.kind == "handoff" and one.target == event.target for one in found)
+                goto = _Goto(span.parent_id or "", event.target, None if told else event)
+                self.gotos[span.span_id or f"{position}/{order}"] = goto
+            elif event.kind == "wait" and event.identity is not None:
                 # every run above fails with the same question: it is the innermost that asked
                 depth = len(_chunks(row))
                 if depth >= self.waits.get(event.identity, (0, event))[0]:
@@ -283,6 +311,8 @@ def _tool(name: str, inputs: Any, outputs: Any) -> dict[str, Any]:
         found["call_id"] = text(result.get("tool_call_id")) or found.get("call_id")
         found["failed"] = result.get("status") == "error" or None
         result = result["content"]
+        if found["failed"] and (wrapped := _WRAPPED.match(text(result))):
+            found["error"] = wrapped[1].rsplit(".", 1)[-1]
     if args is not ABSENT:
         found["input"] = args
     if result is not ABSENT and not (result == {} and outputs == {}):
@@ -361,7 +391,7 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
         event = _beside(span, "handoff")
         event.tool, event.target, event.args = "handoff", to[1], {"to": to[1]}
         event.at, event.open = span.ended_at, False
-        event.identity = f"goto:{span.trace_id}/{error}"  # every run above repeats it
+        event.identity = f"goto:{span.trace_id}/{span.span_id or error}"
         yield event
     if span.parent_id is None and _is_resumed(mapping(row.get("inputs"))):
         event = _beside(span, "resume")

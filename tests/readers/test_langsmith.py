@@ -254,6 +254,35 @@ def test_a_command_to_the_parent_is_a_handoff_and_a_resumed_graph_is_a_decision(
 
 
 @pytest.mark.parametrize("turned", [False, True])
+def test_a_handoff_is_told_once_however_many_runs_it_passes(turned: bool) -> None:
+    """A tool that hands over is the handoff itself; a second one to the same agent is another."""
+    error = "ParentCommand(Command(goto='bob'))Traceback (most recent call last):\n  File x"
+    rows = [
+        run(1, "chain", "graph"),
+        run(2, "chain", "tools", 1, error=error),
+        run(3, "tool", "transfer_to_bob", 1, 2, error=error),
+        run(4, "chain", "tools", 1, error=error),
+        run(5, "tool", "transfer_to_bob", 1, 4, error=error),
+        run(6, "chain", "route", 1, error=error),
+    ]
+    found = events(lines(*(rows[::-1] if turned else rows)))
+    handoffs = [(event.tool, event.target, event.at) for event in found if event.kind == "handoff"]
+    assert sorted(tool for tool, _, _ in handoffs) == ["handoff", "transfer_to_bob", "transfer_to_bob"]
+    assert {target for _, target, _ in handoffs} == {"bob"}
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [("Error: http.TimeoutError()\n Please fix your mistakes.", "TimeoutError"), ("no such tool", "unknown")],
+)
+def test_what_a_tool_raised_is_named_in_its_message(content: str, error: str) -> None:
+    """The graph wraps the exception in words for the model."""
+    message = {"type": "tool", "tool_call_id": "c", "status": "error", "content": content}
+    (tool,) = tools(lines(run(1, "tool", "f", outputs={"output": message})))
+    assert tool.error_class == error
+
+
+@pytest.mark.parametrize("turned", [False, True])
 def test_a_question_belongs_to_the_innermost_run_that_failed_with_it(turned: bool) -> None:
     """All runs above fail with the same words, whichever comes first in the file."""
     error = "GraphInterrupt((Interrupt(value='ok?', id='i1'),))"
