@@ -269,3 +269,26 @@ def test_weave_calls(tmp_path: Path) -> None:
         ("model", "", "Ann", ABSENT, ABSENT, None, True),
     ]
     assert (found[3].model, found[3].tokens_in, found[3].tokens_out, found[0].session) == ("m", 4, 1, "th")
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File x, line 1\n    f()\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (f"{TRACEBACK}ValueError: bad\n", "ValueError"),
+        (
+            f"{TRACEBACK}KeyError: 1\n\nDuring handling\n\n{TRACEBACK}m.ValueError: bad\nmore: Of it",
+            "ValueError",
+        ),
+        ("TimeoutError\r\n", "TimeoutError"),
+        ("it went wrong\n", "unknown"),
+    ],
+)
+def test_a_failure_is_named_by_the_line_behind_the_frames(tmp_path: Path, said: str, error: str) -> None:
+    """Tracebacks end with a line end, and what an exception says may have several lines."""
+    (call,) = read("weave", tmp_path, [weave(1, None, "f", exception=said)])
+    assert call.error_class == error
+    (call,) = read("braintrust", tmp_path, [braintrust(1, "tool", "f", error=said)])
+    assert call.error_class == error

@@ -68,7 +68,12 @@ SELECT
   CASE WHEN sort = 'tool' THEN asked END AS args,
   CASE WHEN sort = 'tool' THEN coalesce(answered, error) END AS result,
   CASE WHEN error IS NOT NULL THEN coalesce(
-    error_type, nullif(regexp_extract(error, '^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)\s*[:(]', 1), ''), 'unknown') END AS error_class,
+    error_type,
+    -- the line behind the frames of the last traceback, else the first words
+    nullif(regexp_extract(coalesce(
+      nullif(regexp_extract(error, '(?s)^.*Traceback \(most recent call last\):?[ \r]*\n(?:[ \t\r][^\n]*\n|\n)*([^\n]+)', 1), ''),
+      trim(error, E' \t\r\n')), '^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)\s*(?:[:(]|$)', 1), ''),
+    'unknown') END AS error_class,
   coalesce(try(make_timestamp((round(began * 1e6))::BIGINT)::TIMESTAMPTZ), try_cast(created AS TIMESTAMPTZ)) AS at,
   try(make_timestamp((round(ended * 1e6))::BIGINT)::TIMESTAMPTZ) AS ended_at,
   ended IS NULL AS open,

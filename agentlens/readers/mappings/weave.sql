@@ -47,7 +47,10 @@ lanes AS (
 kinds AS (
   SELECT calls.*, coalesce(lanes.lane, '') AS lane, summary -> 'usage' -> model AS used,
     nullif(regexp_extract(name, '^(?:transfer|hand_?off|delegate)_to_(\w+)$', 1), '') AS addressee,
-    regexp_extract(regexp_extract(trim(exception), '([^\n]*)$', 1), '^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?:\s*[:(]|$)', 1) AS class
+    -- the line behind the frames of the last traceback, else the last line
+    regexp_extract(coalesce(
+      nullif(regexp_extract(exception, '(?s)^.*Traceback \(most recent call last\):?[ \r]*\n(?:[ \t\r][^\n]*\n|\n)*([^\n]+)', 1), ''),
+      regexp_extract(rtrim(exception, E' \t\r\n'), '([^\n]*)$', 1)), '^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?:\s*[:(]|$)', 1) AS class
   FROM calls JOIN lanes USING (id)
 )
 SELECT
