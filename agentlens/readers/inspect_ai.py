@@ -202,9 +202,10 @@ def _stopped(output: Any) -> bool:
 
 
 def _error(failure: dict[str, Any]) -> str:
-    said = text_of(failure.get("traceback")) or text_of(failure.get("message"))
-    named = _LAST_WORD.findall(said[-2000:])
-    return named[-1].rpartition(".")[2] if named else "error"
+    for said in (text_of(failure.get("traceback")), text_of(failure.get("message"))):
+        if named := _LAST_WORD.findall(said[-2000:]):
+            return str(named[-1]).rpartition(".")[2]
+    return "error"
 
 
 def _spoken(messages: Any, walker: Events) -> Iterator[RawEvent]:

@@ -56,10 +56,12 @@ class Events:
     spans: dict[str, _Span] = field(default_factory=dict)
     place: int = 0
     calls: int = 0
+    decided: set[str] = field(default_factory=set)  # calls whose refusal is told by who refused
     last: dict[str, Any] | None = None  # the agent's newest model call
 
     def walk(self, events: list[Any], lane: Lane | None = None) -> Iterator[RawEvent]:
         """Yield what happened; ``lane`` is that of the call these are nested in."""
+        self.decided |= _decided(events)
         for event in events:
             self.place += 1
             if not isinstance(event, dict):
@@ -78,6 +80,9 @@ class Events:
                 yield self._model(event, spot)
             else:
                 yield from self._fact(kind, event, spot)
+                nested = event.get("events")  # logs without spans nest what a subtask or a step did
+                if isinstance(nested, list) and nested:
+                    yield from self.walk(nested, lane)
 
     def _lane(self, event: dict[str, Any]) -> Lane:
         span = self.spans.get(text_of(event.get("span_id")))
@@ -145,12 +150,13 @@ class Events:
             parent_span_id=text_of(event.get("span_id")) or None,
             open=pending,
         )
-        if error == "approval":
+        nested = event.get("events")
+        nested = nested if isinstance(nested, list) else []
+        if error == "approval" and not (call_id and call_id in self.decided | _decided(nested)):
             yield spot.event(
                 1, "approval", tool=name, target=name, call_id=call_id or None, error_class="rejected"
             )
-        nested = event.get("events")
-        if isinstance(nested, list) and nested:
+        if nested:
             inner = replace(spot.lane, agent=agent, instance=call_id or own, parent_agent=spot.lane.agent)
             yield from self.walk(nested, inner if agent else spot.lane)
 
@@ -239,6 +245,13 @@ def tokens(usage: Any) -> tuple[int | None, int | None]:
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
     parts = [count for name in names if (count := count_of(usage.get(name))) is not None]
     return (sum(parts) if parts else None), count_of(usage.get("output_tokens"))
+
+
+def _decided(events: list[Any]) -> set[str]:
+    """Return the ids of the calls that an approver refused."""
+    told = (event for event in events if isinstance(event, dict) and event.get("event") == "approval")
+    calls = (event.get("call") for event in told if text_of(event.get("decision")) not in _AGREED)
+    return {own for call in calls if isinstance(call, dict) and (own := text_of(call.get("id")))}
 
 
 def _approval(event: dict[str, Any], spot: Spot) -> RawEvent:

@@ -312,3 +312,30 @@ def test_a_real_archive_and_the_same_log_as_a_document_agree(shared: Path, tmp_p
     whole.write_text(json.dumps(header))
     one, two = (assembled([each]).drop("source") for each in (path, whole))
     assert one.equals(two)
+
+
+def test_what_a_subtask_did_is_kept() -> None:
+    """Logs without spans nest the events of a subtask in its own."""
+    inner = event("subtask", 1, name="web", events=[event("tool", 2, id="in", function="f", arguments={})])
+    found = told(event("subtask", 0, name="outer", events=[inner]), tool(3))
+    assert [(e["kind"], e["at"] // 1_000_000 % 60) for e in found if e["kind"] == "tool"] == [
+        ("tool", 2),
+        ("tool", 3),
+    ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_refused_call_is_refused_once(first: bool) -> None:
+    """Where the approver tells of it, the error of the call says nothing new."""
+    call = {"id": "c", "function": "bash", "arguments": {}}
+    refused = tool(2, "", id="c", error={"type": "approval", "message": "no"})
+    approval = event("approval", 3 - 2 * first, call=call, approver="human", decision="reject")
+    found = told(*([approval, refused] if first else [refused, approval]))
+    assert [e.get("target") for e in found if e["kind"] == "approval"] == ["human"]
+    assert sum(e["kind"] == "approval" for e in told(refused)) == 1
+
+
+def test_an_attempt_given_up_is_named_by_its_message_where_its_traceback_names_nothing() -> None:
+    """Either may be empty or cut."""
+    found = told(error_retries=[{"message": "RateLimitError('x')", "traceback": "t"}])
+    assert [e["error_class"] for e in found if e["kind"] == "retry"] == ["RateLimitError"]
