@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,9 @@ _SEVERAL: Final = "multiple handoffs"
 _LIMITS: Final = (
     ("max turns exceeded", "MaxTurnsExceeded"),
     ("guardrail tripwire triggered", "GuardrailTripwireTriggered"),
+)
+_CLASS: Final = re.compile(
+    r"(?:\w{1,80}\.){0,8}([A-Z]\w{0,80}(?:Error|Exception|Timeout|Interrupt))(?=[:(]|$)"
 )
 _CONTENT: Final = frozenset({"args", "result"})
 _ASKED: Final = frozenset({"function_call", "custom_tool_call"})
@@ -189,6 +193,8 @@ class _Payloads:
             facts["workflow"] = workflow
         if lifted := next((name for words, name in _LIMITS if words in message.lower()), None):
             facts["error"] = lifted
+        elif named := _CLASS.match(_cause(error)):
+            facts["error"] = named[1]
         return Span(
             trace_id,
             text(record.get("id")) or None,
@@ -211,9 +217,14 @@ def _error(error: Any, kind: str) -> tuple[str, str]:
     message = text(told.get("message")) or text(error)
     if kind == "handoff" and _SEVERAL in message.lower():
         return "", ""
-    detail = told.get("data")
-    more = detail.get("error") if isinstance(detail, dict) else detail
-    return "error", f"{message}: {more}" if isinstance(more, str) and more else message
+    more = _cause(error)
+    return "error", f"{message}: {more}" if more else message
+
+
+def _cause(error: Any) -> str:
+    """Return what a tool raised, which stands beside the words that every failure of a tool has."""
+    detail = mapping(error).get("data")
+    return text(detail.get("error") if isinstance(detail, dict) else detail)
 
 
 def _facts(data: dict[str, Any], kind: str) -> dict[str, Any]:

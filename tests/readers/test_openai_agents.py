@@ -258,3 +258,15 @@ def test_the_real_payloads_are_judged_like_the_spans_of_another_tool(shared: Pat
     ids = [event.call_id for event in tools(shared / "samples/openai-agents/support.jsonl")]
     assert len(set(ids)) == len(ids) == 9
     assert None not in ids
+
+
+@pytest.mark.parametrize(
+    ("said", "error"), [("http.TimeoutError: late", "TimeoutError"), ("Answer: no", "unknown")]
+)
+def test_what_a_tool_raised_is_its_class(said: str, error: str) -> None:
+    """The words of the failure are the same for every tool; what it raised stands beside them."""
+    failure = {"message": "Error running tool", "data": {"tool_name": "f", "error": said}}
+    data = {"type": "function", "name": "f", "input": "{}", "output": None}
+    rows = (TRACE, span("a", None, 1, data, error=failure))
+    (tool,) = tools("\n".join(json.dumps(one) for one in rows).encode())
+    assert tool.error_class == error
