@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agentlens.errors import SettingsError
+from agentlens.settings import read_toml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _T = TypeVar("_T")
 
@@ -104,15 +106,7 @@ class Policies:
         SettingsError
             When the file cannot be read, is no TOML, or holds something that is not accepted.
         """
-        path = Path(path)
-        try:
-            facts = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError.value(
-                "policies file", str(path), f"a readable file ({error.strerror})"
-            ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError.value("policies file", str(path), f"TOML ({error})") from error
+        facts = read_toml(path, "policies file")
         try:
             return cls.from_mapping(facts)
         except SettingsError as error:

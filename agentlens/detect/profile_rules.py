@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
 from agentlens.detect import rules
 from agentlens.detect.rules import Rule
 from agentlens.errors import SettingsError
+from agentlens.settings import read_toml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BUILDERS: dict[str, Callable[..., Rule]] = {
     "equal_surprise": rules.equal_surprise,
@@ -94,15 +96,7 @@ class RuleBook:
         SettingsError
             When the file cannot be read, is no TOML, or holds a setting that is not accepted.
         """
-        path = Path(path)
-        try:
-            facts = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError.value(
-                "rule file", str(path), f"a readable file ({error.strerror})"
-            ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError.value("rule file", str(path), f"TOML ({error})") from error
+        facts = read_toml(path, "rule file")
         try:
             return cls.from_mapping(facts)
         except SettingsError as error:
