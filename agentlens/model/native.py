@@ -19,6 +19,9 @@ _RFC3339: Final = re.compile(
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SECOND: Final = 253_402_300_799  # 9999-12-31T23:59:59Z
+FIRST_US: Final = -62_135_596_800_000_000
+"""0001-01-01T00:00:00Z. What lies before it, or after `LAST_US`, has no date in UTC and is no time."""
+LAST_US: Final = _LAST_SECOND * 1_000_000 + 999_999
 
 # What an identifier must not look like: these warn, they never decide.
 _SUSPICIOUS: Final = (
@@ -68,7 +71,8 @@ def moment(value: Any, name: str) -> int | None:
     Raises
     ------
     WrongValueError
-        For anything else, a time without its zone included: a zone is never guessed.
+        For anything else, a time without its zone included: a zone is never guessed; and for a time that in
+        UTC is not in the years 1 to 9999, which no date can show.
 
     Examples
     --------
@@ -84,14 +88,22 @@ def moment(value: Any, name: str) -> int | None:
         if found is None:
             raise WrongValueError.expected(name, "RFC 3339 time with a zone, or epoch seconds", value)
         try:
-            return _from_parts(*found.groups())
+            at = _from_parts(*found.groups())
         except (ValueError, OverflowError):
             raise WrongValueError.expected(name, "a time that exists", value) from None
+        return _in_range(at, f"{name}: not in the years 1 to 9999 of UTC")
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         raise WrongValueError.expected(name, "RFC 3339 time or epoch seconds", value)
-    if not -_LAST_SECOND <= value <= _LAST_SECOND:
-        raise WrongValueError(f"{name}: epoch seconds out of range (are these milliseconds?)")
-    return int((Decimal(repr(value)) * 1_000_000).to_integral_value())
+    wrong = f"{name}: epoch seconds out of range (are these milliseconds?)"
+    if not abs(value) <= _LAST_SECOND + 1:  # whole numbers of any size stay out of the arithmetic
+        raise WrongValueError(wrong)
+    return _in_range(int((Decimal(repr(value)) * 1_000_000).to_integral_value()), wrong)
+
+
+def _in_range(at: int, wrong: str) -> int:
+    if not FIRST_US <= at <= LAST_US:
+        raise WrongValueError(wrong)
+    return at
 
 
 def _from_parts(

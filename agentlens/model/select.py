@@ -9,6 +9,8 @@ import polars as pl
 
 from agentlens.errors import SettingsError
 
+_ACCEPTED = "RFC 3339 such as 2026-10-05T08:00:00Z, or YYYY-MM-DD"
+
 
 def parse_time(text: str, name: str = "time") -> datetime:
     """Read RFC 3339 or ``YYYY-MM-DD`` (midnight UTC; a time without a zone is UTC).
@@ -26,10 +28,11 @@ def parse_time(text: str, name: str = "time") -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise SettingsError.value(
-            name, text, "RFC 3339 such as 2026-10-05T08:00:00Z, or YYYY-MM-DD"
-        ) from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        raise SettingsError.value(name, text, _ACCEPTED) from None
+    try:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError:  # its zone carries it out of the years that have a date
+        raise SettingsError.value(name, text, _ACCEPTED) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from agentlens.model.event import CONTENT
+from agentlens.model.native import FIRST_US, LAST_US
 from agentlens.model.record import RECORDS
 
 _TYPES: Final[dict[str, pl.DataType]] = {**RECORDS, **CONTENT}
@@ -25,7 +26,7 @@ def column(name: str, values: list[Any] | tuple[Any, ...]) -> pl.Series:
     name : str
         A column of ``RECORDS`` or ``CONTENT``.
     values : sequence
-        Times as integer microseconds.
+        Times as integer microseconds; one outside the years 1 to 9999 of UTC becomes null.
 
     >>> column("tokens_in", [1, None, "many", 2**70]).to_list()
     [1, None, None, None]
@@ -38,7 +39,13 @@ def column(name: str, values: list[Any] | tuple[Any, ...]) -> pl.Series:
         series = pl.Series(name, values if exact else _all_fitting(values, physical), dtype=physical)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         series = pl.Series(name, _all_fitting(values, physical), dtype=physical)
-    return series if dtype == physical else series.cast(dtype)
+    return series if dtype == physical else _dated(series).cast(dtype)
+
+
+def _dated(times: pl.Series) -> pl.Series:
+    """Null the times that have no date in UTC; whoever shows them could not."""
+    there = times.is_between(FIRST_US, LAST_US)
+    return times if there.all() else times.set(~there, None)
 
 
 def is_blank(values: list[Any] | tuple[Any, ...]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from agentlens.model.native import LAST_US
 from agentlens.model.raw import ABSENT
 from agentlens.readers.blocks import count_of, text_of
 from agentlens.readers.decode import attempt
@@ -233,7 +234,7 @@ def lease_of(args: Any, at: int | None) -> dict[str, Any] | None:
     limit = count_of(asked.get("timeout_ms"))
     if not owner or limit is None:
         return None
-    return {"owner": owner, "waits_on": "agent", "deadline": at + limit * 1000}
+    return {"owner": owner, "waits_on": "agent", "deadline": min(at + limit * 1000, LAST_US)}
 
 
 def spawn_of(meta: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
+from agentlens.model.native import LAST_US
+
 if TYPE_CHECKING:
     from agentlens.readers.base import Report
-
-_LAST_US = 253_402_300_799_999_999  # 9999-12-31
 
 
 def hex_id(value: Any, size: int) -> str | None:
@@ -59,7 +59,7 @@ def micros(nanoseconds: Any, report: Report) -> int | None:
             report.repaired["unreadable time left out"] += 1
         return None
     found: int = nanoseconds // 1000
-    if 0 < found <= _LAST_US:
+    if 0 < found <= LAST_US:
         return found
     if nanoseconds:
         report.repaired["unreadable time left out"] += 1

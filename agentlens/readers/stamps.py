@@ -6,6 +6,8 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from agentlens.model.native import FIRST_US, LAST_US
+
 if TYPE_CHECKING:
     from agentlens.readers.base import Report
 
@@ -16,7 +18,8 @@ _US = timedelta(microseconds=1)
 def moment(value: Any, report: Report | None = None) -> int | None:
     """Return the microseconds of an ISO 8601 text, None for anything else.
 
-    A time without a zone is read as UTC, so that gaps inside one file stay right, and counted.
+    A time without a zone is read as UTC, so that gaps inside one file stay right, and counted. One that in UTC
+    is not in the years 1 to 9999 is no time, and counted.
 
     >>> moment("1970-01-01T00:00:01.5Z")
     1500000
@@ -33,10 +36,12 @@ def moment(value: Any, report: Report | None = None) -> int | None:
         parsed = parsed.replace(tzinfo=UTC)
         if report is not None:
             report.repaired["time without a zone, read as UTC"] += 1
-    try:
-        return (parsed - _EPOCH) // _US
-    except OverflowError:
-        return None
+    at = (parsed - _EPOCH) // _US
+    if FIRST_US <= at <= LAST_US:
+        return at
+    if report is not None:
+        report.repaired["unreadable time left out"] += 1
+    return None
 
 
 def epoch(value: Any, per_second: int = 1) -> int | None:
@@ -51,6 +56,6 @@ def epoch(value: Any, per_second: int = 1) -> int | None:
         return None
     if not 0 < value < per_second << 38:
         return None
-    return (
-        value * 1_000_000 // per_second if isinstance(value, int) else round(value * 1_000_000 / per_second)
-    )
+    scaled = value * 1_000_000
+    at = scaled // per_second if isinstance(scaled, int) else round(scaled / per_second)
+    return at if at <= LAST_US else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentlens.model.branch import BRANCHES, branches_frame
-from agentlens.model.native import WrongValueError, moment
+from agentlens.model.native import FIRST_US, LAST_US, WrongValueError, moment
 from agentlens.model.raw import RawBranch, RawReceipt
 from agentlens.model.receipt import RECEIPTS, receipts_frame
 
@@ -42,6 +42,9 @@ def branches(*rows):
         ("1970-01-01 00:00:00+0000", 0),
         ("2016-12-31T23:59:60Z", 1_483_228_800_000_000),
         (0, 0),
+        ("0001-01-01T00:00:00Z", FIRST_US),
+        (-62_135_596_800, FIRST_US),
+        ("9999-12-31T23:59:59.999999Z", LAST_US),
         (1_767_225_600.123456, 1_767_225_600_123_456),
         (None, None),
     ],
@@ -64,10 +67,16 @@ def test_times_are_exact_microseconds(value, micros):
         float("nan"),
         float("inf"),
         1_767_225_600_000,
+        -1e11,
+        -62_135_596_801,
+        253_402_300_800,
+        "0000-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
     ],
 )
 def test_what_is_no_time_is_refused(value):
-    """A time without zone, a day that does not exist, milliseconds: none is guessed at."""
+    """A time without zone, a day that does not exist or has no date in UTC, milliseconds: none is guessed at."""
     with pytest.raises(WrongValueError, match=r"^at: "):
         moment(value, "at")
 

@@ -50,3 +50,9 @@ def test_a_time_that_is_none_names_what_is_accepted() -> None:
     """The error says what would have been read."""
     with pytest.raises(SettingsError, match="RFC 3339"):
         Selection.parse(since="yesterday")
+
+
+def test_a_time_without_a_date_in_utc_is_refused() -> None:
+    """A zone may carry the first or last year out of those that have a date."""
+    with pytest.raises(SettingsError, match="RFC 3339"):
+        Selection.parse(since="0001-01-01T00:00:00+14:00")
