@@ -59,6 +59,8 @@ OUTCOMES: Final = ("passed", "failed", "unknown")
 _REQUIRED: Final = ("operation_id", "handoff_id", "event", "author", "expected_artifact")
 _TIMES: Final = ("at", "deadline")
 _LONGEST: Final = 512
+_FIRST_SECOND: Final = -62_135_596_800  # 0001-01-01T00:00:00Z: before it, and after 9999, readers see no time
+_END_SECOND: Final = 253_402_300_800
 
 
 def append(path: str | os.PathLike[str], /, *, key: bytes | None = None, **fields: Any) -> dict[str, Any]:
@@ -153,9 +155,14 @@ def _time(name: str, value: Any) -> str | int | float:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{name}: a time needs its zone")
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2.5e11:
+        try:
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        except OverflowError:
+            raise ValueError(f"{name}: expected a time in the years 1 to 9999 of UTC") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name}: expected a time with a zone, or epoch seconds")
+    if not _FIRST_SECOND <= value < _END_SECOND:
+        raise ValueError(f"{name}: expected a time with a zone, or epoch seconds of the years 1 to 9999")
     return value
 
 
