@@ -73,9 +73,12 @@ def _key(value: object, where: str) -> bytes:
     if not value.startswith("hex:"):
         return value.encode()
     try:
-        return bytes.fromhex(value[4:])
+        key = bytes.fromhex(value[4:])
     except ValueError:
         raise InputError.at(where, "not hexadecimal after hex:", accepted="pairs of 0-9 a-f") from None
+    if not key:
+        raise InputError.at(where, "an empty key", accepted="hex: and pairs of 0-9 a-f")
+    return key
 
 
 def verify_macs(receipts: pl.LazyFrame, keys: AuthorKeys) -> pl.LazyFrame:

@@ -278,7 +278,16 @@ def test_key_files(tmp_path):
     assert "secret" not in repr(keys)
     path.write_text('{"lead": "secret"}')
     assert AuthorKeys.load(path).keys == {"lead": b"secret"}
-    for bad in ("", "lead = 1", 'lead = "hex:xyz"', "lead", 'lead = ""', "[1]"):
+    for bad in (
+        "",
+        "lead = 1",
+        'lead = "hex:xyz"',
+        'lead = "hex:"',
+        'lead = "hex: "',
+        "lead",
+        'lead = ""',
+        "[1]",
+    ):
         path.write_text(bad)
         with pytest.raises(InputError, match="accepted: "):
             AuthorKeys.load(path)
