@@ -23,7 +23,7 @@ from agentlens.detect.receipt_facts import (
     receipt_rows,
 )
 from agentlens.detect.receipts_auth import verify_macs
-from agentlens.detect.suggest import suggested
+from agentlens.detect.suggest import next_step, suggested
 from agentlens.detect.waits import honoured_waits
 from agentlens.model.event import TIME
 from agentlens.model.handoff import DISAGREEMENTS, HANDOFFS
@@ -88,7 +88,7 @@ def handoffs(
         told.with_columns(_parties())
         .with_columns(ack_limit_us=_ack_limit(limits), disagreement=_disagreement(to_us(limits.clock_skew_s)))
         .with_columns(state=_state(limits), attempt=pl.col("attempt").fill_null(1))
-        .with_columns(reason=_reason())
+        .with_columns(next_step(limits), reason=_reason())
         .with_columns(suggested(limits))
     )
     return judged.select(_outputs(limits)).cast(dict(HANDOFFS)).sort(HANDOFF)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def _parties() -> list[pl.Expr]:
     return [
         pl.coalesce("accepted_first", "implied_first").alias("accepted_at"),
         (pl.col("accepted_first").is_null() & pl.col("implied_first").is_not_null()).alias("implied_ack"),
-        pl.coalesce("first_urgency", pl.col("urgency").cast(pl.String)).alias("urgency"),
+        pl.coalesce("first_urgency", "urgency").alias("urgency"),
         pl.col("as_of").alias("now"),
         newest_event().alias("newest_event"),
         newest_outcome().alias("outcome"),
@@ -262,8 +262,8 @@ def _outputs(limits: HandoffLimits) -> list[pl.Expr]:
         "clock_skew": pl.any_horizontal(
             *(_before(early, late, 0) & ~_before(early, late, skew) for early, late in tolerated)
         ),
-        "author": pl.col("giver").cast(pl.String),
-        "recipient": pl.col("taker").cast(pl.String),
+        "author": pl.col("giver"),
+        "recipient": pl.col("taker"),
         "accepted": pl.col("accepted_at").is_not_null(),
         "completed": pl.col("completed_last").is_not_null(),
         "as_of": pl.col("now").cast(TIME),

@@ -19,7 +19,9 @@ NUMBER: Final = "number"
 """Number of a handoff: that of its first receipt. Grouping and joining by it is cheaper than by two names."""
 
 _EVENTS: Final = [str(event) for event in ReceiptEvent]
-_RANK: Final = {event: rank for rank, event in enumerate(_EVENTS)}
+RANK: Final = {event: rank for rank, event in enumerate(_EVENTS)}
+"""Place of each transition in the order of life, which breaks ties of time."""
+
 _UNKNOWN_RANK: Final = len(_EVENTS)
 _RANKS: Final = 16  # room for a rank beside a time in one integer
 _OUTCOMES: Final = ["unknown", "failed", "passed"]
@@ -47,7 +49,7 @@ def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
 
 def when_event(*events: str) -> pl.Expr:
     """Time of the receipt where it is one of these transitions, else null."""
-    ranks = [_RANK[event] for event in events]
+    ranks = [RANK[event] for event in events]
     is_one = pl.col("rank") == ranks[0] if len(ranks) == 1 else pl.col("rank").is_in(ranks)
     return pl.when(is_one).then(pl.col("t"))
 
@@ -95,7 +97,7 @@ def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _of_delegations(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Giver, taker and urgency as the delegations of a handoff name them, and where they stand."""
     return _smallest_and_largest(
-        rows.filter(pl.col("rank") == _RANK["delegated"]),
+        rows.filter(pl.col("rank") == RANK["delegated"]),
         {"giver": "author", "taker": "recipient", "urgency": "urgency", "source": "source"},
         {"taker_other": "recipient", "urgency_other": "urgency"},
     )
@@ -103,7 +105,7 @@ def _of_delegations(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _of_acceptances(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Who accepted, and who else."""
-    accepted = rows.filter(pl.col("rank") == _RANK["accepted"])
+    accepted = rows.filter(pl.col("rank") == RANK["accepted"])
     return _smallest_and_largest(accepted, {"accepter": "author"}, {"accepter_other": "author"})
 
 
@@ -154,9 +156,9 @@ def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
         "giver",
         named=pl.col("taker").is_not_null(),
     )
-    work = [_RANK[event] for event in ("progress", "waiting", "completed")]
-    later = rows.filter(pl.col("rank").is_in([*work, _RANK["outcome_verified"]])).join(silent, on=NUMBER)
-    takers = rows.filter(pl.col("rank") == _RANK["delegated"]).select(NUMBER, "recipient").unique()
+    work = [RANK[event] for event in ("progress", "waiting", "completed")]
+    later = rows.filter(pl.col("rank").is_in([*work, RANK["outcome_verified"]])).join(silent, on=NUMBER)
+    takers = rows.filter(pl.col("rank") == RANK["delegated"]).select(NUMBER, "recipient").unique()
     by_recipient = later.filter("named").join(
         takers, left_on=[NUMBER, "author"], right_on=[NUMBER, "recipient"], how="semi"
     )
@@ -170,7 +172,7 @@ def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
 def differing_outcomes(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     """Handoffs in which two outcomes of the same time differ (``outcomes_differ`` is true)."""
     several = facts.filter(pl.col("verified_first").is_not_null()).select(NUMBER)
-    outcomes = rows.filter(pl.col("rank") == _RANK["outcome_verified"]).select(
+    outcomes = rows.filter(pl.col("rank") == RANK["outcome_verified"]).select(
         NUMBER, "t", outcome=pl.col("outcome").fill_null("unknown")
     )
     per_time = outcomes.join(several, on=NUMBER, how="semi").unique().group_by(NUMBER, "t").agg(pl.len())
@@ -183,7 +185,7 @@ def first_urgency(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     """Urgency at the first delegation, where delegations of one handoff name different ones."""
     several = facts.filter(pl.col("urgency") != pl.col("urgency_other")).select(NUMBER, "delegated")
     firsts = rows.join(several, on=NUMBER).filter(
-        (pl.col("rank") == _RANK["delegated"]) & (pl.col("t") == pl.col("delegated"))
+        (pl.col("rank") == RANK["delegated"]) & (pl.col("t") == pl.col("delegated"))
     )
     return firsts.group_by(NUMBER).agg(first_urgency=pl.col("urgency").min())
 

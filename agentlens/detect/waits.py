@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.detect.receipt_facts import NUMBER
+from agentlens.detect.receipt_facts import NUMBER, RANK
 
 
 def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
@@ -15,14 +15,13 @@ def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
     ``as_of``. ``wait_until``, ``wait_owner``, ``wait_open``: deadline, owner and lack of a deadline of the newest
     receipt, where that is an honoured wait.
     """
-    is_wait = pl.col("event") == "waiting"
-    waited = rows.filter(is_wait).select(NUMBER).unique()
-    own = rows.join(waited, on=NUMBER, how="semi").select(
-        NUMBER, "t", "rank", "event", "reason", "owner", "at", "deadline", "as_of"
-    )
+    is_wait = pl.col("rank") == RANK["waiting"]
+    # Receipts beside a wait matter only by where they stand; what a wait says is read from its own.
+    own = rows.select(NUMBER, "t", "rank").join(rows.filter(is_wait).select(NUMBER), on=NUMBER, how="semi")
+    told = rows.filter(is_wait).select(NUMBER, "t", "rank", "reason", "owner", "at", "deadline", "as_of")
     steps = own.select(NUMBER, "t", "rank").unique().sort(NUMBER, "t", "rank")
     following = steps.with_columns(following=pl.col("t").shift(-1).over(NUMBER))
-    waits = own.filter(is_wait).join(following, on=[NUMBER, "t", "rank"], how="left")
+    waits = told.join(following, on=[NUMBER, "t", "rank"], how="left")
     until = pl.coalesce(pl.col("deadline").cast(pl.Int64), pl.col("t") + wait_limit_us)
     named = (pl.col("reason").fill_null("") != "") | (pl.col("owner").fill_null("") != "")
     honoured = waits.with_columns(until=until).filter(
