@@ -159,11 +159,11 @@ def _time(name: str, value: Any) -> str | int | float:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         except OverflowError:
             raise ValueError(f"{name}: expected a time in the years 1 to 9999 of UTC") from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}: expected a time with a zone, or epoch seconds")
-    if not _FIRST_SECOND <= value < _END_SECOND:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and _FIRST_SECOND <= value < _END_SECOND):
         raise ValueError(f"{name}: expected a time with a zone, or epoch seconds of the years 1 to 9999")
-    return value
+    number: int | float = value
+    return number
 
 
 def _write(path: str, line: bytes) -> None:
