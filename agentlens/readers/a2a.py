@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, text_of
-from agentlens.readers.decode import loads
+from agentlens.readers.decode import attempt, loads
 from agentlens.readers.documents import stem_of
 from agentlens.readers.stamps import moment
 
@@ -31,16 +31,26 @@ _PARTS: Final = ("task", "statusUpdate", "artifactUpdate", "status_update", "art
 _WAITS: Final = {"input_required": "input", "auth_required": "authorization"}
 _ENDS: Final = frozenset({"completed", "failed", "canceled", "rejected"})
 _BEGUN: Final = frozenset({"working", "completed", "failed", *_WAITS})
+_STATES: Final = frozenset({"submitted", "working", "unknown", "unspecified", *_ENDS, *_WAITS})
 _STATE = re.compile(r"(?i)^(?:TASK_STATE_)?([a-z_-]{4,20})$")
 _ASKS = re.compile(r"(?i)^(?:message/(?:send|stream)|SendMessage|SendStreamingMessage|tasks/send\w*)$")
 
 
 def claim(head: Head) -> int:
     """Claim lines with a task, a status or an artifact of one."""
-    known = [found for value in head.values if (found := _update(value)) is not None]
+    values = list(head.values) or _sent(head.data)
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0][:8]
+    known = [found for value in values if (found := _update(value)) is not None]
     if any(text_of(update.get("contextId")) or _state(update) for _, update in known):
         return 90
-    return 80 if any(_asked(value) for value in head.values) else 0
+    return 80 if any(_asked(value) for value in values) else 0
+
+
+def _sent(data: bytes) -> list[Any]:
+    """Return the first values of a saved stream of server-sent events."""
+    lines = [line for line in data.split(b"\n", 64)[:64] if line.startswith(b"data:")]
+    return [attempt(line.removeprefix(b"data:").strip()) for line in lines[:8]]
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:
@@ -54,11 +64,13 @@ def read(source: Source, report: Report) -> Iterator[Record]:
             value = loads(text, report, number)
             if value is not ABSENT:
                 yield from stream.value(value, number)
+        yield from stream.end()
         return
     document = source.document(report, ("",))
     for number, value in enumerate(document if isinstance(document, list) else [document]):
         if value is not ABSENT:
             yield from stream.value(value, number)
+    yield from stream.end()
 
 
 def _update(value: Any) -> tuple[str, dict[str, Any]] | None:
@@ -75,7 +87,13 @@ def _update(value: Any) -> tuple[str, dict[str, Any]] | None:
         if isinstance(part, dict) and part.keys() & {"status", "artifact", "contextId", "context_id"}:
             camel = re.sub(r"_(\w)", lambda found: found[1].upper(), name)
             return camel, part
-    return None
+    return ("task", inner) if _is_task(inner) else None
+
+
+def _is_task(value: dict[str, Any]) -> bool:
+    """Say whether this is a task by itself, as a server returns one that is asked for."""
+    context = _first(value, "contextId", "context_id")
+    return bool(text_of(value.get("id")) and context) and _state(value) in _STATES
 
 
 def _asked(value: Any) -> dict[str, Any] | None:
@@ -109,22 +127,52 @@ class _Stream:
     report: Report
     name: str
     tasks: dict[str, _Task] = field(default_factory=dict)
-    asked: list[Any] = field(default_factory=list)  # messages sent for which no task is known yet
+    asked: list[tuple[int, Any]] = field(
+        default_factory=list
+    )  # line and words of messages without a task yet
 
     def value(self, value: Any, number: int) -> Iterator[RawEvent]:
         message = _asked(value)
         found = _update(value)
         if message is not None:
-            self.asked.append(_said(message))
+            if _first(message, "taskId", "task_id") not in self.tasks:  # else it goes on with that task
+                self.asked.append((number, _said(message)))
+        elif found is None and (reply := _reply(value)) is not None:
+            yield from self._replied(reply, number)
         elif found is None:
             self.report.unknown["record without a task"] += 1
         else:
             yield from self._update(*found, number)
 
+    def end(self) -> Iterator[RawEvent]:
+        """Yield the messages that nothing answered: they were handed over, and nobody took them up."""
+        for number, asked in self.asked:
+            spot = Spot(lane=Lane(run_id=self.name), line=number)
+            yield spot.event(0, "handoff", tool="a2a", target=_REMOTE, args=_request(asked), open=True)
+
+    def _replied(self, reply: dict[str, Any], number: int) -> Iterator[RawEvent]:
+        """Yield the handoff that was answered at once, by a message and without a task."""
+        own = _first(reply, "messageId", "message_id") or f"line-{number}"
+        lane = Lane(run_id=_first(reply, "contextId", "context_id") or self.name)
+        asked = self.asked.pop(0)[1] if self.asked else ABSENT
+        call = f"message/{own}"
+        yield Spot(lane=lane, line=number).event(
+            0,
+            "handoff",
+            tool="a2a",
+            target=_REMOTE,
+            args=_request(asked),
+            result=_said(reply),
+            call_id=call,
+            identity=call,
+            open=False,
+        )
+        child = Lane(run_id=lane.run_id, agent=_REMOTE, instance=own, parent_agent="")
+        yield Spot(lane=child, line=number).event(1, "accept", call_id=call, identity=f"accept/{call}")
+
     def _update(self, kind: str, update: dict[str, Any], number: int) -> Iterator[RawEvent]:
-        own = next((text for key in ("taskId", "task_id") if (text := text_of(update.get(key)))), "")
-        own = own or text_of(update.get("id"))
-        context = text_of(update.get("contextId")) or text_of(update.get("context_id"))
+        own = _first(update, "taskId", "task_id", "id")
+        context = _first(update, "contextId", "context_id")
         task = self.tasks.get(own)
         status = update.get("status")
         status = status if isinstance(status, dict) else {}
@@ -153,7 +201,8 @@ class _Stream:
     def _delegated(self, update: dict[str, Any], spot: Spot, own: str) -> Iterator[RawEvent]:
         history = update.get("history")
         first = next((m for m in history if isinstance(m, dict)), None) if isinstance(history, list) else None
-        asked = _said(first) if first else self.asked.pop(0) if self.asked else ABSENT
+        sent = self.asked.pop(0)[1] if self.asked else ABSENT
+        asked = _said(first) if first else sent
         submitted = _state(update) == "submitted"
         yield spot.event(
             0,
@@ -161,7 +210,7 @@ class _Stream:
             at=spot.at if submitted or _state(update) in _ENDS else None,
             tool="a2a",
             target=_REMOTE,
-            args=ABSENT if asked is ABSENT else {"message": asked},
+            args=_request(asked),
             call_id=own or None,
             identity=f"task/{own}",
             open=True,
@@ -203,6 +252,27 @@ class _Stream:
         if state in {"completed", "failed"}:
             word = "success" if state == "completed" else "failure"
             yield child.event(5, "claim", tool=state, target=word, identity=f"claim/{own}")
+
+
+def _first(value: dict[str, Any], *names: str) -> str:
+    return next((text for name in names if (text := text_of(value.get(name)))), "")
+
+
+def _request(asked: Any) -> Any:
+    return ABSENT if asked is ABSENT else {"message": asked}
+
+
+def _reply(value: Any) -> dict[str, Any] | None:
+    """Return the message that a server answered with instead of a task."""
+    result = (
+        value.get("result") if isinstance(value, dict) and ("jsonrpc" in value or "id" in value) else value
+    )
+    if not isinstance(result, dict):
+        return None
+    message = result if result.get("kind") == "message" else result.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
+        return None
+    return message if text_of(message.get("role")).lower() in {"agent", "role_agent"} else None
 
 
 def _said(message: Any) -> Any:

@@ -52,6 +52,8 @@ _DONE = re.compile(
 _STOPPED = re.compile(
     r"(?i)maximum|max(?:imum)? (?:number|turns|rounds|messages)|timeout|token|external|cancel"
 )
+_LEAD: Final = 200
+"""How far into a line of a log its record may begin."""
 _MARK = re.compile(r"_[0-9a-f]{8}-[0-9a-f-]{27}$")
 
 
@@ -59,7 +61,7 @@ def claim(head: Head) -> int:
     """Claim messages by type and source, logger lines by type and stage, a saved state by its name."""
     if head.magic:
         return 0
-    values = head.values
+    values = head.values or tuple(_behind(line) for line in head.data.split(b"\n", 32)[:32])
     if len(values) == 1 and isinstance(values[0], list):
         values = tuple(values[0][:8])
     found = [value for value in values if isinstance(value, dict)]
@@ -90,10 +92,14 @@ def _messages_of(value: dict[str, Any]) -> list[Any]:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one log, stream or state."""
-    team = _Team(report=report, run=stem_of(source), lines=source.is_lines())
+    logged = not source.head().values  # no line is JSON alone: a logging format put words before each
+    team = _Team(report=report, run=stem_of(source), lines=logged or source.is_lines())
     if team.lines:
         for number, line in source.lines(report):
             if line[:1] != b"{":
+                if (behind := _behind(line)) is not None:
+                    yield from team.value(behind, number)
+                    continue
                 yield Spot(lane=Lane(run_id=team.run), line=number).event(0, "log", tool="text")
                 report.unknown["line of plain text"] += 1
                 continue
@@ -106,6 +112,13 @@ def read(source: Source, report: Report) -> Iterator[Record]:
             if value is not ABSENT:
                 yield from team.value(value, number)
     yield from team.end()
+
+
+def _behind(line: bytes) -> dict[str, Any] | None:
+    """Return the logged record behind what a logging format put before it; its local time tells no zone."""
+    start = line.find(b"{", 0, _LEAD)
+    value = attempt(line[start:].strip()) if start > 0 else ABSENT
+    return value if isinstance(value, dict) and _is_logged(value) else None
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from agentlens.readers.sidechains import UNNAMED
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from agentlens.model.raw import RawEvent
     from agentlens.readers.base import Record, Report
@@ -40,7 +40,7 @@ def claim(head: Head) -> int:
     """Claim lines with a snake-case session id and one of the stream's types."""
     found = [
         value
-        for value in head.values
+        for value in _records(head.values)
         if isinstance(value, dict)
         and text_of(value.get("type")) in _TYPES
         and isinstance(value.get("session_id"), str)
@@ -54,15 +54,31 @@ def claim(head: Head) -> int:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one stream, line by line."""
     stream = _Stream(report=report, session=_first_session(source))
-    for number, line in source.lines(report):
-        value = loads(line, report, number)
-        if value is ABSENT:
-            continue
+    lines = source.is_lines()
+    for number, value in _rows(source, report, lines=lines):
         if not isinstance(value, dict):
-            report.quarantine(number, f"a {type(value).__name__} where a record was expected")
+            reason = f"a {type(value).__name__} where a record was expected"
+            report.quarantine(number, reason, "line" if lines else "record")
             continue
         yield from stream.line(value, number)
     yield from stream.end()
+
+
+def _records(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the first records: of lines, or of the one array that a program collected them in."""
+    return values[0][:8] if len(values) == 1 and isinstance(values[0], list) else values
+
+
+def _rows(source: Source, report: Report, *, lines: bool) -> Iterator[tuple[int, Any]]:
+    if lines:
+        for number, line in source.lines(report):
+            value = loads(line, report, number)
+            if value is not ABSENT:
+                yield number, value
+        return
+    document = source.document(report, ("",))
+    if document is not ABSENT:
+        yield from enumerate(document if isinstance(document, list) else [document])
 
 
 @dataclass(slots=True)
@@ -231,7 +247,7 @@ def _own(value: dict[str, Any]) -> str | None:
 
 
 def _first_session(source: Source) -> str:
-    for value in source.head().values:
+    for value in _records(source.head().values):
         if isinstance(value, dict) and (session := text_of(value.get("session_id"))):
             return session
     return source.path.name.split(".")[0]

@@ -23,7 +23,8 @@ from agentlens.readers.codex_items import (
     spawn_of,
     unasked_of,
 )
-from agentlens.readers.decode import attempt, loads
+from agentlens.readers.codex_legacy import rows, session_of
+from agentlens.readers.decode import attempt
 from agentlens.readers.documents import stem_of
 from agentlens.readers.stamps import epoch, moment
 
@@ -74,6 +75,8 @@ def claim(head: Head) -> int:
     wrapped = [v for v in values if text_of(v.get("type")) in _TYPES and isinstance(v.get("payload"), dict)]
     if wrapped:
         return 96 if any(v["type"] == "session_meta" for v in wrapped) else 90
+    if values and session_of(values[0]) is not None:
+        return 90
     if _is_header(values[0] if values else None) and len(values) > 1:
         later = [v for v in values[1:] if text_of(v.get("type")) in _ITEMS or "record_type" in v]
         return 90 if len(later) == len(values) - 1 else 0
@@ -92,10 +95,7 @@ def _is_header(value: Any) -> bool:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one thread, line by line."""
     rollout = _Rollout(report=report, source=source, thread=_thread_of(source))
-    for number, line in source.lines(report):
-        value = loads(line, report, number)
-        if value is ABSENT:
-            continue
+    for number, value in rows(source, report):
         if not isinstance(value, dict):
             report.quarantine(number, f"a {type(value).__name__} where a record was expected")
             continue
@@ -105,7 +105,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
 
 def _thread_of(source: Source) -> str:
     for value in source.head().values:
-        payload = value.get("payload", value) if isinstance(value, dict) else None
+        payload = session_of(value) or value.get("payload", value) if isinstance(value, dict) else None
         if isinstance(payload, dict) and (thread := text_of(payload.get("id"))):
             return thread
     return stem_of(source)

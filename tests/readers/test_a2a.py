@@ -156,3 +156,55 @@ def test_samples(shared: Path) -> None:
     ]
     old_ = inferred_receipts(assembled([folder / "v0.3-stream.jsonl"]).lazy()).collect()
     assert old_["event"].to_list() == ["delegated", "accepted", "waiting", "completed"]
+
+
+TASK = {
+    "id": "t",
+    "contextId": "c",
+    "status": status("TASK_STATE_CANCELED", 9),
+    "history": [{"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "do it"}]}],
+}
+
+
+@pytest.mark.parametrize("document", [TASK, [TASK], {"jsonrpc": "2.0", "id": "1", "result": TASK}])
+def test_a_task_by_itself_is_a_handoff(document: Any) -> None:
+    """As a server returns one that is asked for, with or without the envelope."""
+    (handoff,) = of_kind(merged(records(json.dumps(document).encode())[0]), "handoff")
+    assert (handoff["call_id"], handoff["error_class"], handoff["open"]) == ("t", "canceled", False)
+    assert handoff["args"] == {"message": "do it"}
+
+
+def test_a_saved_stream_of_server_sent_events_is_told_by_its_data() -> None:
+    """No line of it is JSON alone."""
+    sent = [
+        {"jsonrpc": "2.0", "id": "r", "result": made} for made in (new("submitted", 1), new("working", 2))
+    ]
+    found = merged(records(b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in sent))[0])
+    assert [event["call_id"] for event in of_kind(found, "handoff")] == ["t"]
+    assert len(of_kind(found, "accept")) == 1
+
+
+ASKED = {"method": "SendMessage", "params": {"message": {"role": "ROLE_USER", "parts": [{"text": "x"}]}}}
+ANSWER = {"messageId": "m2", "contextId": "c", "role": "ROLE_AGENT", "parts": [{"text": "hello"}]}
+
+
+@pytest.mark.parametrize("result", [{"message": ANSWER}, {"kind": "message", **ANSWER, "role": "agent"}])
+def test_a_message_instead_of_a_task_answers_what_was_sent(result: dict[str, Any]) -> None:
+    """It takes the handoff up and ends it; that it went well nobody says."""
+    rows = [{"jsonrpc": "2.0", "id": 1, **ASKED}, {"jsonrpc": "2.0", "id": 1, "result": result}]
+    found = merged(records("\n".join(map(json.dumps, rows)).encode())[0])
+    (handoff,), (accept,) = of_kind(found, "handoff"), of_kind(found, "accept")
+    assert (handoff["run_id"], handoff["result"], handoff["open"]) == ("c", "hello", False)
+    assert accept["call_id"] == handoff["call_id"]
+    assert not of_kind(found, "claim")
+
+
+def test_a_message_that_nothing_answers_is_an_open_handoff() -> None:
+    """Handed over and never taken up; what goes on with a known task hands nothing over."""
+    more = {"method": "SendMessage", "params": {"message": {"taskId": "t", "parts": [{"text": "yes"}]}}}
+    rows = [new("submitted", 1), more, {"jsonrpc": "2.0", "id": 1, **ASKED}]
+    found = merged(records("\n".join(map(json.dumps, rows)).encode())[0])
+    assert [(event.get("args"), event["open"]) for event in of_kind(found, "handoff")] == [
+        (None, True),
+        ({"message": "x"}, True),
+    ]

@@ -238,3 +238,23 @@ def test_samples_three_shapes_of_one_run_agree(shared: Path) -> None:
     ]  # fmt: skip
     receipts = inferred_receipts(frames[0].lazy()).collect()
     assert receipts.filter(pl.col("event") == "accepted")["rule"].to_list() == ["turn.next"]
+
+
+def test_a_log_whose_lines_begin_with_what_the_logging_format_put_there() -> None:
+    """Time, logger and level before each record; the local time names no zone and is no time."""
+    calls = [
+        {"type": "ToolCall", "tool_name": "search", "arguments": {"q": n}, "result": "r", "agent_id": "a_1/k"}
+        for n in (1, 2)
+    ]
+    lines = [
+        f"2026-01-01 10:00:0{n},123 - autogen_core.events - INFO - {json.dumps(one)}"
+        for n, one in enumerate(calls)
+    ]
+    found, report = records(
+        "\n".join([lines[0], "2026-01-01 10:00:00,5 - x - INFO - ready", lines[1]]).encode()
+    )
+    assert [(event["tool"], event["args"], event.get("at")) for event in of_kind(merged(found), "tool")] == [
+        ("search", {"q": 1}, None),
+        ("search", {"q": 2}, None),
+    ]
+    assert report.unknown == {"line of plain text": 1}

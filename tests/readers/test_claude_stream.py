@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -196,3 +197,15 @@ def test_the_claude_code_trials_claim_what_their_labels_say(shared: Path) -> Non
             assert len(of_kind(events, "tool", "handoff")) > 0
     assert len(claimed) == 46
     assert silent == ["c4--get-bitcoin-nodes", "c4--play-zork", "coder--hf-model-inference"]
+
+
+def test_a_stream_that_was_collected_in_an_array_tells_the_same() -> None:
+    """Programs that gather the messages before they write them make one document of it."""
+    rows = [INIT, said_in_stream("m", asked("c", command="ls")), answered_in_stream(came("c", "a")), result()]
+    rows = json.loads(b"[" + b",".join(lines(*rows).splitlines()) + b"]")
+    found = merged(records(json.dumps(rows, indent=1).encode())[0])
+    (call,) = of_kind(found, "tool")
+    assert (call["run_id"], call["tool"], call["result"], call["open"]) == ("s-1", "Bash", "a", False)
+    assert [event["target"] for event in of_kind(found, "claim")] == ["success"]
+    _, report = records(json.dumps([*rows, 7]).encode())
+    assert [(fault.position, fault.unit) for fault in report.faults] == [(4, "record")]
