@@ -21,7 +21,9 @@ _CLOSED = {"scope": tuple(Scope), "label": tuple(State), "source": tuple(Origin)
 _COUNTS = ("onset_seq", "onset_hi_seq", "end_seq")
 _TIMES = ("onset_at", "end_at", "observed_until")
 SHOWN = 5
-"""How many bad rows or runs a message lists before it says how many more there are."""
+"""How many bad rows a message lists before it says how many more there are."""
+LISTED = 50
+"""How many runs or operations it lists."""
 
 
 def read_labels(path: str | Path) -> pl.DataFrame:
@@ -30,7 +32,7 @@ def read_labels(path: str | Path) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        `LABELS`, in the order of the file; ``source`` is ``human`` where the file has no such column.
+        `LABELS`, in the order of the file, equal rows once; ``source`` is ``human`` where the file has no such column.
 
     Raises
     ------
@@ -76,6 +78,11 @@ def conform_labels(raw: pl.DataFrame, where: str = "labels") -> pl.DataFrame:
     missing = [name for name in _REQUIRED if name not in raw.columns]
     if missing:
         raise InputError.at(where, f"no column {' and '.join(missing)}", accepted="run_id, scope, label, ...")
+    nested = [name for name in raw.columns if raw.schema[name].is_nested()]
+    if nested:
+        raise InputError.at(
+            where, f"{', '.join(nested)} holds objects or lists", accepted="plain text, numbers or times"
+        )
     frame = raw.select(_typed(name, raw.schema.get(name)) for name in LABELS)
     _refuse(where, frame, _lost(raw, frame))
     if "source" not in raw.columns:
@@ -84,7 +91,7 @@ def conform_labels(raw: pl.DataFrame, where: str = "labels") -> pl.DataFrame:
         pl.col("source").fill_null(str(Origin.HUMAN)), pl.col("label_version").fill_null("1")
     )
     _refuse(where, frame, _faults())
-    return frame
+    return frame.unique(maintain_order=True)
 
 
 def _typed(name: str, given: pl.DataType | None) -> pl.Expr:
@@ -157,6 +164,18 @@ def labels_digest(labels: pl.DataFrame) -> str:
     return hashlib.blake2b(plain.write_ndjson().encode(), digest_size=16).hexdigest()
 
 
-def listed(names: Sequence[str], limit: int = SHOWN) -> str:
-    """Name a few and say how many more there are."""
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+def listed(names: Sequence[str], limit: int = LISTED) -> str:
+    r"""Name many on one line and say how many more there are; what a terminal would obey is written as an escape.
+
+    Examples
+    --------
+    >>> listed(["a", "b\\n", "c"], 2)
+    'a, b\\n and 1 more'
+    """
+    said = ", ".join(_visible(name) for name in names[:limit])
+    return said + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def _visible(name: str) -> str:
+    """Every character that is not printable as its escape: ids are text of strangers."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
