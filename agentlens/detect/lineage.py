@@ -13,7 +13,8 @@ _NONE: Final = -1
 def standing(branches: pl.LazyFrame) -> pl.LazyFrame:
     """One receipt a branch: the newest, then the last in its file.
 
-    Adds ``moved``: some receipt of the branch names another parent or fork point.
+    A receipt that was written stands over any that a trace only suggests, whatever their times; those are then
+    left out of account. Adds ``moved``: some receipt of the branch names another parent or fork point.
     """
     rows = branches.with_row_index("row").with_columns(again=pl.col("branch_id").is_duplicated()).cache()
     stands = rows.join(_last_of_repeated(rows), on="row", how="left")
@@ -29,10 +30,20 @@ def _last_of_repeated(rows: pl.LazyFrame) -> pl.LazyFrame:
     # A source is file and line; "the last in its file" compares lines as numbers, so only the file is text.
     file = pl.col("source").str.replace(r":\d+$", "")
     repeated = rows.filter("again").select(
-        "row", "branch_id", "parent_id", "fork_point", "at", "order", file=file
+        "row",
+        "branch_id",
+        "parent_id",
+        "fork_point",
+        "at",
+        "order",
+        file=file,
+        inferred=pl.col("inferred").fill_null(value=False),
     )
-    ordered = repeated.sort("at", "file", "order", nulls_last=False).group_by(
-        "branch_id", maintain_order=True
+    weakest = pl.col("inferred") & ~pl.col("inferred").all().over("branch_id")
+    ordered = (
+        repeated.filter(~weakest)
+        .sort("at", "file", "order", nulls_last=False)
+        .group_by("branch_id", maintain_order=True)
     )
     return ordered.agg(
         row=pl.col("row").last(),

@@ -146,6 +146,7 @@ def outcome_gate() -> list[Case]:
         (_absent(receipt), _UNKNOWN, "no_outcome_receipt"),
         (verified.is_null(), _UNKNOWN, "not_known_verified"),
         (~pl.col("resumed"), _UNKNOWN, "not_resumed"),
+        (pl.col("resumed").is_null(), _UNKNOWN, "not_known_resumed"),
     ]
 
 

@@ -98,13 +98,18 @@ def _names(value: object, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _missing(digest: pl.Expr) -> pl.Expr:
+    """No digest, or an empty one: neither is evidence."""
+    return digest.fill_null("") == ""
+
+
 def key_status(part: Callable[[str], pl.Expr], drifting: tuple[str, ...]) -> pl.Expr:
     """Status of one reported key; ``part`` gives its member of a name.
 
     Evidence before and a test after are both needed. `exact` must be borne out by equal digests.
     """
     result = part("result")
-    tested = part("before").is_not_null() & part("restored").is_not_null()
+    tested = ~_missing(part("before")) & ~_missing(part("restored"))
     may_drift = part("key").is_in(drifting)
     return (
         pl.when(result.is_null())
@@ -251,9 +256,9 @@ def _key_reason(drifting: tuple[str, ...]) -> pl.Expr:
         .then(pl.lit("drift_not_allowed"))
         .when(result.is_in(["partial", "failed"]))
         .then(pl.lit("restore_") + result)
-        .when(pl.col("before").is_null())
+        .when(_missing(pl.col("before")))
         .then(pl.lit("no_evidence_before"))
-        .when(pl.col("restored").is_null())
+        .when(_missing(pl.col("restored")))
         .then(pl.lit("no_test_after"))
         .otherwise(pl.lit("digests_differ"))
     )

@@ -109,6 +109,9 @@ def test_states_past_the_gates(branch, expected):
         ("state.1.restored", "d2", ("restore_uncertain", "not_restored")),
         ("state.1.restored", None, ("restore_uncertain", "no_evidence")),
         ("state.1.before", ..., ("restore_uncertain", "no_evidence")),
+        ("state.1", key("workspace", before="", restored=""), ("restore_uncertain", "no_evidence")),
+        ("state.1.restored", "", ("restore_uncertain", "no_evidence")),
+        ("state.1.before", "", ("restore_uncertain", "no_evidence")),
         ("state.1.key", "memory", ("restore_uncertain", "no_evidence")),
         (
             "state",
@@ -172,7 +175,8 @@ def test_one_field_moves_a_ready_branch(path, value, expected):
         ("outcome", None, ("false_success", "no_outcome")),
         ("final_answer", False, ("resumed", None)),
         ("resumed", False, ("ready_to_resume", None)),
-        ("resumed", ..., ("verified", None)),
+        ("resumed", ..., ("false_success", "not_known_resumed")),
+        ("resumed", None, ("false_success", "not_known_resumed")),
         ("config.pinned", False, ("config_unpinned", "not_pinned")),
     ],
 )
@@ -246,6 +250,20 @@ def test_the_newest_receipt_stands_then_the_last_in_its_file():
     assert judged(new, old)["state"].to_list() == ["ready_to_resume"]
     assert judged(READY, old)["state"].to_list() == ["config_unpinned"]
     assert judged(old, READY)["state"].to_list() == ["ready_to_resume"]
+
+
+def test_a_written_receipt_stands_over_those_a_trace_suggests():
+    """Whatever its time or fork point, an inferred receipt neither replaces a written one nor disputes it."""
+    written = typed(READY)
+    for later in (5, 10, 99):
+        other = {"branch_id": "b", "parent_id": "elsewhere", "at": later, "fork_point": "c9", "resumed": True}
+        read = typed(other).with_columns(inferred=pl.lit(True), rule=pl.lit("trace.fork"))
+        for rows in ([written, read], [read, written], [read, written, read]):
+            row = resets(pl.concat(rows)).collect().row(0, named=True)
+            assert (row["state"], row["gate_1"], row["inferred"]) == ("ready_to_resume", "pass", False)
+            assert (row["parent_id"], row["fork_point"]) == ("run", "c2")
+        alone = resets(read).collect().row(0, named=True)
+        assert (alone["parent_id"], alone["inferred"], alone["rule"]) == ("elsewhere", True, "trace.fork")
 
 
 def test_parent_and_fork_point_never_move():
@@ -377,6 +395,17 @@ def test_state_key_table():
         ("workspace", False, "fail", "restore_partial"),
     ]
     assert table.schema == STATE_KEYS
+
+
+def test_an_empty_digest_is_no_evidence():
+    """The table says which half of the evidence is missing."""
+    branch = {**READY, "state": [key("memory", before=""), key("workspace", restored="")]}
+    told = in_lineage(typed(branch)).with_columns(workflow=pl.lit(None, dtype=pl.String))
+    table = state_key_rows(with_required(told, StateKeys()), StateKeys()).collect()
+    assert table.select("key", "status", "reason").rows() == [
+        ("memory", "unknown", "no_evidence_before"),
+        ("workspace", "unknown", "no_test_after"),
+    ]
 
 
 def test_order_and_repetition_of_branches_change_nothing():

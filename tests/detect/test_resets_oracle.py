@@ -20,8 +20,8 @@ def some(rng, values, usual):
 def entry(rng, name):
     return {
         "key": name,
-        "before": some(rng, [None, "d2"], "d1"),
-        "restored": some(rng, [None, "d2"], "d1"),
+        "before": some(rng, [None, "", "d2"], "d1"),
+        "restored": some(rng, [None, "", "d2"], "d1"),
         "result": some(rng, ["partial", "failed", "drift_acknowledged", None], "exact"),
     }
 

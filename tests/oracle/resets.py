@@ -96,7 +96,7 @@ def status(entry: dict[str, Any]) -> str:
     """Status of one reported key."""
     result, tested = (
         entry.get("result"),
-        entry.get("before") is not None and entry.get("restored") is not None,
+        bool(entry.get("before")) and bool(entry.get("restored")),
     )
     if result is None:
         return "unknown"
@@ -174,4 +174,4 @@ def outcome(branch: Branch, outcomes: dict[str, set[str]]) -> int | None:
         return 0
     if verified is False:
         return 0
-    return 1 if receipt and verified and branch.get("resumed") is not False else None
+    return 1 if receipt and verified and branch.get("resumed") else None
