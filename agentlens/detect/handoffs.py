@@ -27,6 +27,7 @@ from agentlens.detect.suggest import next_step, suggested
 from agentlens.detect.waits import honoured_waits
 from agentlens.model.event import TIME
 from agentlens.model.handoff import DISAGREEMENTS, HANDOFFS
+from agentlens.model.native import LAST_US
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -276,7 +277,8 @@ def _outputs(limits: HandoffLimits) -> list[pl.Expr]:
                 "verified_at": pl.col("newest_verified"),
                 "closed_at": pl.col("closed"),
                 "newest_at": newest_time(),
-                "wait_until": pl.col("wait_until"),
+                # a wait without a deadline, at the end of the calendar, has an end that no date can show
+                "wait_until": pl.col("wait_until").clip(upper_bound=LAST_US),
             }.items()
         },
     }

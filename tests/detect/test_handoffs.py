@@ -128,6 +128,14 @@ def test_state_of_one_handoff(receipts, as_of, expected):
     assert state(receipts, as_of) == expected
 
 
+def test_a_wait_at_the_end_of_the_calendar_ends_with_it():
+    """The limit of a wait without a deadline may lie past the last date there is; what is shown does not."""
+    late = 253_402_300_000
+    row = judged([{**D, "at": late}, {**A, "at": late}, {**WAIT, "at": late, "deadline": None}])
+    assert row.select("state", "reason").row(0) == ("waiting", "no_deadline")
+    assert row["wait_until"].item().isoformat() == "9999-12-31T23:59:59.999999+00:00"
+
+
 def test_limits_move_the_border():
     """Each limit shifts its own border, to the microsecond, and no other."""
     assert state([D], 31, ack_limit_s=30) == ("orphaned", None)
