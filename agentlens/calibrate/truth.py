@@ -19,6 +19,8 @@ from agentlens.errors import InputError, SettingsError
 from agentlens.model.label import Origin, Scope, State
 
 Ints: TypeAlias = NDArray[np.int64]
+NO_TIME = -(2**63)
+"""Stands for an unknown time: before every other."""
 
 
 class Place(IntEnum):
@@ -109,11 +111,15 @@ def lay(labels: pl.DataFrame, actions: pl.DataFrame, spans: pl.DataFrame, matchi
     kept = kept.filter(~pl.col("run_id").is_in(excluded.implode()))
     _refuse_both(kept)
     lanes = _lanes(actions)
-    whole = (pl.col("scope") == str(Scope.RUN)) & (pl.col("label") == str(State.HEALTHY))
-    healthy = kept.filter(whole)["run_id"].unique().sort()
-    incidents = _incidents(kept.filter(pl.col("label") == str(State.INCIDENT)), lanes, actions)
+    whole = _whole()
     parts = _rows(kept.filter(~whole & (pl.col("label") == str(State.HEALTHY))), lanes, actions)
+    incidents = _incidents(
+        kept.filter(pl.col("label") == str(State.INCIDENT)), lanes, actions, _lanes_of(parts)
+    )
     _refuse_overlaps(parts, incidents)
+    covered = _covered(parts, lanes)
+    healthy = pl.concat([kept.filter(whole)["run_id"], covered]).unique().sort()
+    parts = parts.filter(~pl.col("run_id").is_in(covered.implode()))
     place, incident, onset, end = _places(actions, healthy, incidents, parts, matching)
     place[actions["run_id"].is_in(excluded.implode()).to_numpy()] = Place.UNJUDGED
     runs = _states(kept, healthy)
@@ -130,6 +136,24 @@ def lay(labels: pl.DataFrame, actions: pl.DataFrame, spans: pl.DataFrame, matchi
         digest=labels_digest(labels),
         origins=tuple(sorted(set(kept["source"].to_list()))),
     )
+
+
+def _whole() -> pl.Expr:
+    """Labels that assert every lane of a run healthy."""
+    said = (pl.col("scope") == str(Scope.RUN)) & (pl.col("label") == str(State.HEALTHY))
+    return said & pl.col("agent").is_null()
+
+
+def _lanes_of(parts: pl.DataFrame) -> pl.DataFrame:
+    """``start, stop`` of lanes that are asserted healthy from end to end: such a label speaks for its lane only."""
+    whole = (pl.col("lo") == pl.col("start")) & (pl.col("end") == pl.col("stop"))
+    return parts.filter(whole & (pl.col("scope") == str(Scope.RUN))).select("start", "stop").unique()
+
+
+def _covered(parts: pl.DataFrame, lanes: pl.DataFrame) -> pl.Series:
+    """Runs of which every lane is asserted healthy by itself: they are healthy runs."""
+    left = lanes.join(_lanes_of(parts), on=["start", "stop"], how="anti")["run_id"].unique()
+    return parts.filter(~pl.col("run_id").is_in(left.implode()))["run_id"].unique()
 
 
 def _states(kept: pl.DataFrame, healthy: pl.Series) -> pl.DataFrame:
@@ -187,12 +211,7 @@ def _onset_text() -> pl.Expr:
 
 def _refuse_both(labels: pl.DataFrame) -> None:
     """A run asserted healthy as a whole holds no incident."""
-    whole = (
-        (pl.col("scope") == str(Scope.RUN))
-        & (pl.col("label") == str(State.HEALTHY))
-        & pl.col("agent").is_null()
-    )
-    healthy = labels.filter(whole)["run_id"].unique()
+    healthy = labels.filter(_whole())["run_id"].unique()
     ill = labels.filter(pl.col("label") == str(State.INCIDENT))["run_id"].unique()
     both = sorted(set(healthy) & set(ill))
     if both:
@@ -222,7 +241,8 @@ def _rows(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> p
     own |= pl.col("agent_lane").str.starts_with(pl.col("agent") + "#")
     pairs = pairs.filter(own).sort("incident", "start")
     seq = actions["seq"].to_numpy()
-    at = actions["at"].to_physical().to_numpy() if actions["at"].null_count() == 0 else None
+    at = actions["at"].to_physical().fill_null(NO_TIME).to_numpy()
+    _refuse_untimed(pairs, at)
     found: dict[str, list[int]] = {"lo": [], "hi": [], "end": []}
     facts = pairs.select(
         "start",
@@ -234,10 +254,9 @@ def _rows(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> p
     )
     for start, stop, onset, onset_hi, end, onset_at, end_at in facts.iter_rows():
         mine = slice(start, stop + 1)
-        when = None if at is None else at[mine]
-        lo = _first(seq[mine], onset, when, onset_at)
+        lo = _first(seq[mine], onset, at[mine], onset_at)
         hi = lo if onset_hi is None else int(np.searchsorted(seq[mine], onset_hi, side="right")) - 1
-        last = _last(seq[mine], end, when, end_at)
+        last = _last(seq[mine], end, at[mine], end_at)
         found["lo"].append(start + lo)
         found["hi"].append(start + max(hi, lo))
         found["end"].append(start + last)
@@ -248,27 +267,52 @@ def _rows(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> p
     return placed.filter(pl.col("lo") <= pl.col("end"))
 
 
-def _first(seq: Ints, onset: int | None, when: Ints | None, onset_at: int | None) -> int:
+def _refuse_untimed(pairs: pl.DataFrame, at: Ints) -> None:
+    """A place given by time alone needs a time on some action of the lanes it may be in; other lanes do not matter."""
+    by_time = pl.any_horizontal(
+        pl.col(f"{edge}_at").is_not_null() & pl.col(f"{edge}_seq").is_null() for edge in ("onset", "end")
+    )
+    asked = pairs.filter(by_time)
+    timed = [bool((at[a : b + 1] != NO_TIME).any()) for a, b in asked.select("start", "stop").iter_rows()]
+    known = asked.with_columns(pl.Series("timed", timed, dtype=pl.Boolean))
+    bad = known.filter(~pl.col("timed").any().over("incident"))["run_id"].unique().sort().to_list()
+    if bad:
+        raise InputError.at(
+            "labels",
+            f"onset_at or end_at, but no action there has a time: {listed(bad)}",
+            accepted="onset_seq and end_seq for runs without times",
+        )
+
+
+def _first(seq: Ints, onset: int | None, when: Ints, onset_at: int | None) -> int:
     if onset is not None:
         return int(np.searchsorted(seq, onset))
-    if onset_at is not None and when is not None:
+    if onset_at is not None:
         later = np.flatnonzero(when >= onset_at)
         return int(later[0]) if later.size else seq.size
     return 0
 
 
-def _last(seq: Ints, end: int | None, when: Ints | None, end_at: int | None) -> int:
+def _last(seq: Ints, end: int | None, when: Ints, end_at: int | None) -> int:
     if end is not None:
         return int(np.searchsorted(seq, end, side="right")) - 1
-    if end_at is not None and when is not None:
-        before = np.flatnonzero(when <= end_at)
+    if end_at is not None:
+        before = np.flatnonzero((when != NO_TIME) & (when <= end_at))
         return int(before[-1]) if before.size else -1
     return seq.size - 1
 
 
-def _incidents(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> pl.DataFrame:
-    """Incidents as rows; a step is an incident of one event whose end is not known. Weak onsets are no onsets."""
+def _incidents(
+    labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame, well: pl.DataFrame
+) -> pl.DataFrame:
+    """Incidents as rows; a step is an incident of one event whose end is not known. Weak onsets are no onsets.
+
+    An incident of the run as a whole may be in any lane but those asserted healthy (`well`), if another is left.
+    """
     placed = _rows(labels, lanes, actions)
+    ill = placed.join(well.with_columns(well=True), on=["start", "stop"], how="left", maintain_order="left")
+    elsewhere = pl.col("well").fill_null(False) & pl.col("agent").is_null()
+    placed = ill.filter(~elsewhere | elsewhere.all().over("incident")).drop("well")
     lost = labels.with_row_index("incident").filter(~pl.col("incident").is_in(placed["incident"].implode()))
     lost = lost.filter(pl.col("scope") != str(Scope.RUN))
     if lost.height:

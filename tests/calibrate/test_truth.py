@@ -219,3 +219,66 @@ def test_equal_content_ties_only_runs_without_a_named_task():
     )
     groups = dict(groups_of(run_spans([events.lazy()]), told).rows())
     assert groups == {"p": "p", "q": "p", "r": "r", "s": "s", "t": "t", "u": "u"}
+
+
+def test_an_untimed_run_elsewhere_leaves_times_of_others_alone():
+    """An interval by time lies where it lay before a run without times was added."""
+    at = {"onset_at": "1970-01-01T00:00:30Z", "end_at": "1970-01-01T00:01:20Z"}
+    told = labels({"run_id": "i1", "scope": "interval", "label": "incident", **at})
+    more = lanes(EVENTS, lane("zz", "abc", at=None))
+    row = truth_of(told, more)[1].incidents.select("lo", "end", "onset_known").row(0)
+    assert row == (19, 24, True)
+
+
+@pytest.mark.parametrize("scope", ["run", "interval"])
+def test_an_onset_by_time_needs_times_in_its_run(scope):
+    """The run without times is named, and one with times is not."""
+    events = lanes(EVENTS, lane("zz", "abc", at=None))
+    rows = [
+        {"run_id": run, "scope": scope, "label": "incident", "onset_at": "1970-01-01T00:00:30Z"}
+        for run in ("i1", "zz")
+    ]
+    with pytest.raises(InputError, match="no action there has a time: zz; accepted: onset_seq"):
+        truth_of(labels(*rows), events)
+
+
+def two_agents(*rows: dict):
+    """The truth of run m: agent A works for five events, then come eight of agent B, stuck."""
+    a = lane("m", "abcde").with_columns(agent=pl.lit("A"))
+    b = lane("m", "xxxxxxxx").with_columns(agent=pl.lit("B"))
+    return truth_of(labels(*({"run_id": "m", **row} for row in rows)), lanes(a, b))[1]
+
+
+A_WELL = {"scope": "run", "label": "healthy", "agent": "A"}
+
+
+def test_a_healthy_label_of_a_lane_speaks_for_its_lane():
+    """The other lane stays unjudged; the run is no healthy run until every lane is healthy."""
+    truth = two_agents(A_WELL)
+    assert truth.place.tolist() == [Place.HEALTHY_PART] * 5 + [Place.UNJUDGED] * 8
+    assert truth.runs.rows() == [("m", "partly")]
+    both = two_agents(A_WELL, {**A_WELL, "agent": "B"})
+    assert set(both.place.tolist()) == {Place.HEALTHY_RUN}
+    assert both.runs.rows() == [("m", "healthy")]
+
+
+@pytest.mark.parametrize("agent", ["B", None])
+def test_an_incident_beside_a_healthy_lane_is_in_the_other_lane(agent):
+    """Whether its label names the lane or not; healthy and incident of one lane contradict each other."""
+    truth = two_agents(A_WELL, {"scope": "run", "label": "incident", "agent": agent})
+    assert truth.place.tolist() == [Place.HEALTHY_PART] * 5 + [Place.INCIDENT] * 8
+    assert truth.runs.rows() == [("m", "incident")]
+    with pytest.raises(InputError, match="healthy and incident at once: m"):
+        two_agents(A_WELL, {"scope": "run", "label": "incident", "agent": "A"})
+
+
+def test_hostile_ids_in_errors_are_one_line_and_many_are_named():
+    """Line feeds and escapes are written out; fifty runs are named and the rest counted."""
+    rows = [{"run_id": f"a\nb\x1b[31m{i:02d}", "scope": "run", "label": "healthy"} for i in range(53)]
+    with pytest.raises(InputError, match="53 runs are not in the data") as error:
+        truth_of(labels(*rows))
+    said = str(error.value)
+    assert said.isprintable()
+    assert r"a\nb\x1b[31m49" in said
+    assert "[31m50" not in said
+    assert "and 3 more" in said
