@@ -6,75 +6,40 @@ a ``grep`` that mentions ``rm -rf`` runs no ``rm``. Judgements about commands ar
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from agentlens.normalise.shell import CONTROL, Line, Token, Unparseable, parse
+from agentlens.normalise.shell import CONTROL, Line, Token, Unparseable, parse_start
+from agentlens.normalise.wrappers import (
+    ASSIGNMENT,
+    FIND_RUNS,
+    find_expression,
+    printed,
+    script_of,
+    takes_input,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_RESERVED: Final = frozenset(
-    {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "time", "fi", "done", "esac"}
-)
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+_RESERVED: Final = frozenset({
+    "if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "time", "fi", "done", "esac", "coproc",
+    "function",
+})  # fmt: skip
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
 _MAX_DEPTH: Final = 5
-
-# wrappers: name -> options that take a value; the command starts at the first word that is neither
-_WRAPPERS: Final[dict[str, frozenset[str]]] = {
-    "sudo": frozenset(
-        {"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t", "--user", "--group"}
-    ),
-    "doas": frozenset({"-u", "-C"}),
-    "env": frozenset({"-u", "-C", "--unset", "--chdir"}),
-    "nohup": frozenset(),
-    "time": frozenset({"-f", "-o"}),
-    "command": frozenset(),
-    "builtin": frozenset(),
-    "exec": frozenset({"-a"}),
-    "nice": frozenset({"-n", "--adjustment"}),
-    "ionice": frozenset({"-c", "-n", "-p"}),
-    "stdbuf": frozenset({"-i", "-o", "-e"}),
-    "setsid": frozenset(),
-    "unbuffer": frozenset(),
-    "caffeinate": frozenset({"-t", "-w"}),
-    "xargs": frozenset(
-        {"-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s", "--max-args", "--max-procs", "--delimiter"}
-    ),
-    "timeout": frozenset({"-s", "-k", "--signal", "--kill-after"}),
-    "uv": frozenset({"--with", "--python", "-p", "--directory", "--project"}),
-    "poetry": frozenset({"-C", "--directory"}),
-    "pipenv": frozenset(),
-    "pdm": frozenset({"-p"}),
-    "rye": frozenset(),
-    "hatch": frozenset({"-e"}),
-    "npx": frozenset({"-p", "--package"}),
-    "conda": frozenset({"-n", "--name", "-p", "--prefix"}),
-}
-_RUN_WORD: Final = frozenset(
-    {"uv", "poetry", "pipenv", "pdm", "rye", "hatch", "conda"}
-)  # only "<name> run ..." wraps
-_SKIPS_ONE: Final = frozenset({"timeout"})  # one operand of its own (the duration)
-
-# commands run on another machine or in a container: after the options, one operand (where), then the command
-_ELSEWHERE: Final[dict[tuple[str, ...], frozenset[str]]] = {
-    ("ssh",): frozenset(
-        {"-i", "-p", "-l", "-o", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-E", "-m", "-S", "-W", "-w"}
-    ),
-    ("docker", "exec"): frozenset({"-e", "--env", "-u", "--user", "-w", "--workdir", "--env-file"}),
-    ("podman", "exec"): frozenset({"-e", "--env", "-u", "--user", "-w", "--workdir"}),
-    ("kubectl", "exec"): frozenset({"-c", "--container", "-n", "--namespace", "--context"}),
-}
 
 
 class Command(NamedTuple):
-    """One simple command: its words without quotes, ``words[0]`` without its folder, and the files it writes."""
+    """One simple command: its words without quotes, ``words[0]`` without its folder, and the files it writes.
+
+    ``fed``: texts it reads on its standard input, where the line shows them.
+    """
 
     words: tuple[str, ...]
     writes: tuple[str, ...] = ()
+    fed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -108,16 +73,21 @@ class Command(NamedTuple):
         return False
 
 
+UNFINISHED: Final = Command(("",))
+"""Stands for what a text that ends in an open quote does not show: some command of which nothing is known."""
+
+
 def commands(text: str) -> tuple[Command, ...] | None:
     """List the simple commands of a command line in order, those inside wrappers and substitutions too.
 
-    None where the text cannot be parsed: then nothing is known about it.
+    A text that ends in an open quote is read as far as it goes, and `UNFINISHED` is the last command. None where
+    commands are nested too deeply: then nothing is known about it.
 
     >>> [c.words for c in commands("echo 'rm -rf a' && sudo bash -c 'rm -rf b'")]
     [('echo', 'rm -rf a'), ('rm', '-rf', 'b')]
     """
     try:
-        return of_line(parse(text))
+        return of_line(parse_start(text))
     except Unparseable:
         return None
 
@@ -138,42 +108,77 @@ def from_words(words: Sequence[str]) -> tuple[Command, ...]:
         return (Command(tuple(words)),)
 
 
-def _of_text(text: str, depth: int) -> Iterator[Command]:
+def _of_text(text: str, depth: int, fed: tuple[str, ...] = ()) -> Iterator[Command]:
     if depth > _MAX_DEPTH:
         raise Unparseable("nested too deeply")
-    yield from _of_line(parse(text, depth), depth)
+    yield from _of_line(parse_start(text, depth), depth, fed)
 
 
-def _of_line(line: Line, depth: int) -> Iterator[Command]:
-    bodies = iter(line.heredocs)
-    words: list[str] = []
-    writes: list[str] = []
-    documents: list[str] = []
-    inner: list[str] = []
+def _of_line(line: Line, depth: int, fed: tuple[str, ...] = ()) -> Iterator[Command]:
+    reader = _Stages(line, depth, fed)
     tokens = iter(line.tokens)
-
-    def flush() -> Iterator[Command]:
-        for text in inner:
-            yield from _of_text(text, depth + 1)
-        if words or writes:
-            yield from _unwrap(tuple(words), tuple(writes), depth, tuple(documents))
-        words.clear()
-        writes.clear()
-        documents.clear()
-        inner.clear()
-
     for token in tokens:
         if not token.operator:
-            inner.extend(token.inner)
-            if words or token.plain not in _RESERVED:
-                words.append(token.plain)
+            reader.word(token)
         elif token.text in CONTROL or token.text in ("<(", ">("):
-            yield from flush()
+            yield from reader.flush(token.text)
         else:
-            target = next(tokens, None)
-            _redirect(token, target, bodies, writes, documents)
-            inner.extend(target.inner if target else ())
-    yield from flush()
+            reader.redirect(token, next(tokens, None))
+    yield from reader.flush("")
+    if line.cut:
+        yield UNFINISHED
+
+
+class _Stages:
+    """The simple commands of one line as they come: words, redirections, and what the command before prints."""
+
+    __slots__ = ("bodies", "depth", "documents", "header", "inner", "piped", "running", "words", "writes")
+
+    def __init__(self, line: Line, depth: int, fed: tuple[str, ...]) -> None:
+        self.depth = depth
+        self.bodies = iter(line.heredocs)
+        self.running = iter(line.running)
+        self.words: list[str] = []
+        self.writes: list[str] = []
+        self.documents: list[str] = []
+        self.inner: list[str] = []
+        self.piped = fed  # what the next command may read
+        self.header = ""  # the reserved word before, where it takes more than a command
+
+    def word(self, token: Token) -> None:
+        self.inner.extend(token.inner)
+        plain = token.plain
+        if self.words:
+            self.words.append(plain)
+        elif self.header == "function" or (self.header == "time" and plain == "-p"):
+            self.header = ""
+        elif plain in _RESERVED:
+            self.header = plain
+        else:
+            self.words.append(plain)
+
+    def redirect(self, token: Token, target: Token | None) -> None:
+        """Take a redirection; substitutions in its target or in an unquoted here-document run."""
+        _redirect(token, target, self.bodies, self.writes, self.documents)
+        self.inner.extend(target.inner if target else ())
+        if token.text.lstrip("0123456789") in ("<<", "<<-"):
+            self.inner.extend(next(self.running, ()))
+
+    def flush(self, control: str) -> Iterator[Command]:
+        """Yield the command that ends here; what it prints feeds the next one of a pipe."""
+        for text in self.inner:
+            yield from _of_text(text, self.depth + 1)
+        words, fed = tuple(self.words), tuple(self.documents) or self.piped
+        self.piped = ()
+        if words or self.writes:
+            yield from _unwrap(words, tuple(self.writes), self.depth, fed)
+            if control in ("|", "|&") and not self.writes:
+                self.piped = printed(words, fed)
+        self.words.clear()
+        self.writes.clear()
+        self.documents.clear()
+        self.inner.clear()
+        self.header = ""
 
 
 def _redirect(
@@ -195,7 +200,7 @@ def _unwrap(
 ) -> Iterator[Command]:
     if depth > _MAX_DEPTH:
         raise Unparseable("nested too deeply")
-    while words and _ASSIGNMENT.match(words[0]):
+    while words and ASSIGNMENT.match(words[0]):
         words = words[1:]
     if not words:
         if writes:
@@ -203,82 +208,29 @@ def _unwrap(
         return
     words = (_basename(words[0]), *words[1:])
     name = words[0]
-    rest = _wrapped(words)
+    rest = wrapped(words)
     if rest is not None:
         if writes:
             yield Command((), writes)
-        yield from _unwrap(rest, (), depth + 1, documents)
+        yield from _unwrap(rest, (), depth + 1, documents if takes_input(name) else ())
         return
-    script = _script(words)
+    script = script_of(words)
     if script is not None:
         if writes:
             yield Command((), writes)
-        yield from _of_text(script, depth + 1)
-        return
-    yield Command(words, writes)
-    if name in _SHELLS and len(words) == 1:
-        for text in documents:  # bash <<EOF ... EOF
-            yield from _of_text(text, depth + 1)
+        for text in script or documents:
+            yield from _of_text(text, depth + 1, documents if script else ())
+        if script or documents:
+            return
+    yield Command(words, writes, documents)
     if name == "find":
         yield from _find_exec(words, depth)
 
 
-def _wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the words of the command that a wrapper runs, None if this is no wrapper."""
-    name = words[0]
-    if name in _WRAPPERS:
-        start = 1
-        if name in _RUN_WORD:
-            if words[1:2] != ("run",):
-                return None
-            start = 2
-        at = _skip_options(words, start, _WRAPPERS[name])
-        if name == "env":
-            while at < len(words) and _ASSIGNMENT.match(words[at]):
-                at += 1
-        if name in _SKIPS_ONE:
-            at += 1
-        return words[at:] or None
-    for prefix, valued in _ELSEWHERE.items():
-        if words[: len(prefix)] == prefix:
-            at = _skip_options(words, len(prefix), valued) + 1
-            # `kubectl exec pod -c main -- ls`: everything after the dashes runs there
-            rest = words[words.index("--") + 1 :] if "--" in words else words[at:]
-            if not rest:
-                return None
-            return rest if len(rest) > 1 else ("sh", "-c", rest[0])
-    return None
-
-
-def _skip_options(words: tuple[str, ...], at: int, valued: frozenset[str]) -> int:
-    while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        if words[at] == "--":
-            return at + 1
-        at += 2 if words[at] in valued else 1
-    return at
-
-
-def _script(words: tuple[str, ...]) -> str | None:
-    """Return the command text given to a shell (``bash -lc TEXT``), ``eval`` or ``su -c``."""
-    name = words[0]
-    if name == "eval":
-        return " ".join(words[1:])
-    if name in _SHELLS or name == "su":
-        for at, word in enumerate(words[1:], start=1):
-            if word == "--command" or (
-                word.startswith("-") and not word.startswith("--") and word.endswith("c")
-            ):
-                return words[at + 1] if at + 1 < len(words) else None
-            if not word.startswith(("-", "+")) and name != "su":
-                return None
-    return None
-
-
 def _find_exec(words: tuple[str, ...], depth: int) -> Iterator[Command]:
-    for at, word in enumerate(words):
-        if word in ("-exec", "-execdir", "-ok"):
-            stop = next((i for i in range(at + 1, len(words)) if words[i] in (";", "+")), len(words))
-            yield from _unwrap(words[at + 1 : stop], (), depth + 1, ())
+    for part in find_expression(words):
+        if part[0] in FIND_RUNS:
+            yield from _unwrap(part[1:], (), depth + 1, ())
 
 
 def _basename(word: str) -> str:

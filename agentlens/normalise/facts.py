@@ -11,7 +11,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from agentlens.normalise import sql
-from agentlens.normalise.commands import Command
+from agentlens.normalise.clients import sql_given
+from agentlens.normalise.commands import UNFINISHED, Command
+from agentlens.normalise.wrappers import find_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,15 +21,7 @@ if TYPE_CHECKING:
     from agentlens.normalise.tables import Tables, Tool
 
 _NO_OPS: Final = frozenset({":", "true"})
-_SQL_CLIENTS: Final[dict[str, frozenset[str]]] = {
-    "psql": frozenset({"-c", "--command"}),
-    "mysql": frozenset({"-e", "--execute"}),
-    "mariadb": frozenset({"-e", "--execute"}),
-    "sqlcmd": frozenset({"-Q", "-q"}),
-    "duckdb": frozenset({"-c", "-s"}),
-    "clickhouse-client": frozenset({"-q", "--query"}),
-}
-_SQL_OPERAND: Final = frozenset({"sqlite3", "duckdb"})
+_SHORT_HELP: Final = frozenset({"git", "kubectl", "oc", "helm", "terraform", "tofu"})
 # programs with subcommands: their own options that take a value and stand before the subcommand
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 _KUBE_VALUED: Final = frozenset(
@@ -139,9 +133,11 @@ def of_commands(found: Sequence[Command], tables: Tables) -> Facts:
     )
 
 
-def _only_sleeps(found: Sequence[Command]) -> bool:
-    names = [command.name for command in found if command.name not in _NO_OPS]
-    return bool(names) and all(name == "sleep" for name in names)
+def _only_sleeps(found: Sequence[Command]) -> bool | None:
+    names = {command.name for command in found if command.name not in _NO_OPS}
+    if found and found[-1] is UNFINISHED and names <= {"sleep", ""}:
+        return None
+    return names == {"sleep"}
 
 
 class _Judged:
@@ -151,13 +147,13 @@ class _Judged:
 
     def __init__(self, command: Command, tables: Tables) -> None:
         self.tables = tables
-        self.command = Command(_subcommand_first(command.words), command.writes)
+        self.command = Command(_subcommand_first(command.words), command.writes, command.fed)
         self.git = self.command.words[1:] if command.name == "git" else ()
         self.operands = self.command.operands
         in_place = command.name in ("sed", "perl") and self.command.has("i", "--in-place")
-        script = _sql_of(command)
+        script = sql_given(command)
         of_script = sql.changes(script) if script is not None else None
-        deletes = command.name == "find" and "-delete" in command.words
+        deletes = _find_deletes(command)
         fetches = command.name in ("curl", "wget") and (
             command.name == "wget" or command.has("oO", "--output")
         )
@@ -201,20 +197,24 @@ class _Judged:
         return self.listed("external") and not self._dry()
 
     def _dry(self) -> bool:
-        return self.command.has("", "--dry-run") or (
-            bool(self.git) and self.git[0] == "clean" and self.command.has("n")
+        return (
+            self.command.has("", "--dry-run")
+            or _asks_help(self.command)
+            or (bool(self.git) and self.git[0] == "clean" and self.command.has("n"))
         )
 
     def reset(self) -> str | None:
         """Class of a destructive or rewinding command, by its words."""
         command = self.command
+        if _asks_help(command):
+            return None
         if self.git:
             return _git_reset(command, self.operands[1:])
         if command.name == "rm" and command.has("rR", "--recursive"):
             return "rm_rf"
-        if command.name == "find" and "-delete" in command.words:
+        if _find_deletes(command):
             return "find_delete"
-        script = _sql_of(command)
+        script = sql_given(command)
         if script is not None:
             return sql.reset_class(script)
         if (
@@ -275,9 +275,11 @@ def _git_reset(command: Command, operands: tuple[str, ...]) -> str | None:
             else "git_checkout_path"
         )
     if verb == "stash":
-        if first in ("drop", "clear"):
+        # options, and nothing else, may stand where the subcommand would: then it is a push
+        said = command.words[2:3]
+        if first in ("drop", "clear") and said == (first,):
             return "git_stash_drop"
-        return "git_stash" if first in ("", "push", "save") or "--" in command.words else None
+        return "git_stash" if not said or said[0].startswith("-") or first in ("push", "save") else None
     if verb == "checkout":
         return _git_checkout(command, operands)
     if verb == "switch":
@@ -313,13 +315,14 @@ def _is_path(operand: str) -> bool:
     )
 
 
-def _sql_of(command: Command) -> str | None:
-    """Return the SQL text given to a database client on its command line."""
-    flags = _SQL_CLIENTS.get(command.name)
-    if flags:
-        for at, word in enumerate(command.words[:-1]):
-            if word in flags:
-                return command.words[at + 1]
-    if command.name in _SQL_OPERAND and len(command.operands) > 1:
-        return " ; ".join(command.operands[1:])
-    return None
+def _find_deletes(command: Command) -> bool:
+    return command.name == "find" and ("-delete",) in find_expression(command.words)
+
+
+def _asks_help(command: Command) -> bool:
+    """Whether the program only prints how it is used."""
+    if command.has("", "--help") or (command.name == "rm" and command.has("", "--version")):
+        return True
+    if command.name in _SHORT_HELP:
+        return "-h" in command.words or (command.name in ("terraform", "tofu") and "-help" in command.words)
+    return False

@@ -22,6 +22,7 @@ _DQ_PLAIN: Final = re.compile(r"[^\"\\`$]+")
 _VARIABLE: Final = re.compile(r"\$(?:\{[^}]*\}|\w+|[@*#?$!-])")
 _ANSI_C: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_QUOTES: Final = frozenset("'\"\\")
 _MAX_NESTING: Final = 20
 
 CONTROL: Final = frozenset({";", "&", "&&", "||", "|", "|&", ";;", ";&", ";;&", "(", ")"})
@@ -47,10 +48,16 @@ class Token(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A command line: its tokens, and the bodies of its here-documents in order."""
+    """A command line: its tokens, and the bodies of its here-documents in order.
+
+    ``running``: for each body the command lines inside it that run (none where the delimiter is quoted).
+    ``cut``: the text ends inside a word; the tokens before it are here.
+    """
 
     tokens: tuple[Token, ...]
     heredocs: tuple[str, ...] = ()
+    running: tuple[tuple[str, ...], ...] = ()
+    cut: bool = False
 
 
 def canonical(text: str) -> str:
@@ -91,8 +98,24 @@ def parse(text: str, nesting: int = 0) -> Line:
     return _Scanner(text, nesting).line()
 
 
+def parse_start(text: str, nesting: int = 0) -> Line:
+    """Split a command line into tokens as far as it goes: a quote may be left open at its end.
+
+    >>> line = parse_start("ls a; echo 'b")
+    >>> [token.text for token in line.tokens], line.cut
+    (['ls', 'a', ';', 'echo'], True)
+    """
+    if nesting > _MAX_NESTING:
+        raise Unparseable("nested too deeply")
+    scanner = _Scanner(text, nesting)
+    try:
+        return scanner.line()
+    except Unparseable:
+        return Line(tuple(scanner.tokens), tuple(scanner.bodies), tuple(scanner.running), cut=True)
+
+
 class _Scanner:
-    __slots__ = ("bodies", "end", "nesting", "pending", "pos", "text", "tokens")
+    __slots__ = ("bodies", "end", "nesting", "pending", "pos", "running", "text", "tokens")
 
     def __init__(self, text: str, nesting: int) -> None:
         self.text = text
@@ -100,8 +123,9 @@ class _Scanner:
         self.end = len(text)
         self.nesting = nesting
         self.tokens: list[Token] = []
-        self.pending: list[tuple[str, bool]] = []
+        self.pending: list[tuple[str, bool, bool]] = []
         self.bodies: list[str] = []
+        self.running: list[tuple[str, ...]] = []
 
     def line(self) -> Line:
         text, tokens = self.text, self.tokens
@@ -134,12 +158,13 @@ class _Scanner:
             raise Unparseable("a here-document has no body")
         while tokens and tokens[-1].operator and tokens[-1].text == ";":
             tokens.pop()
-        return Line(tuple(tokens), tuple(self.bodies))
+        return Line(tuple(tokens), tuple(self.bodies), tuple(self.running))
 
     def newline(self) -> None:
         self.pos += 1
-        for delimiter, strip_tabs in self.pending:
+        for delimiter, strip_tabs, quoted in self.pending:
             self.body(delimiter, strip_tabs)
+            self.running.append(() if quoted else self.substitutions(self.bodies[-1]))
         self.pending.clear()
         last = self.tokens[-1] if self.tokens else None
         if last is not None and last.text not in (_TAKES_NEWLINE if last.operator else _OPENERS):
@@ -150,11 +175,37 @@ class _Scanner:
         self.pos = found.end()
         if space := _SPACE.match(self.text, self.pos):
             self.pos = space.end()
+        start = self.pos
         word = self.word() if self.pos < self.end and self.text[self.pos] != "\n" else None
         if word is None or not word.plain:
             raise Unparseable("a here-document has no delimiter")
         self.tokens.append(word)
-        self.pending.append((word.plain, found.group().endswith("-")))
+        quoted = not _QUOTES.isdisjoint(self.text[start : self.pos])
+        self.pending.append((word.plain, found.group().endswith("-"), quoted))
+
+    def substitutions(self, body: str) -> tuple[str, ...]:
+        """Command lines that run inside a here-document; quotes mean nothing there."""
+        inner: list[str] = []
+        if "`" in body or "$(" in body:
+            scanner = _Scanner(body, self.nesting + 1)
+            try:
+                scanner.expansions(inner, "")
+            except Unparseable:
+                return tuple(inner)
+        return tuple(inner)
+
+    def expansions(self, inner: list[str], stop: str) -> None:
+        """Go over the expansions up to an unquoted ``stop``, or to the end."""
+        while self.pos < self.end:
+            char = self.text[self.pos]
+            if char == stop:
+                return
+            if char == "\\":
+                self.pos += 2
+            elif char in "$`":
+                self.expansion(inner)
+            else:
+                self.pos += 1
 
     def body(self, delimiter: str, strip_tabs: bool) -> None:
         lines: list[str] = []
@@ -269,11 +320,25 @@ class _Scanner:
                 inner.append(text[start + 2 : self.pos - 1])
         elif found := _VARIABLE.match(text, start):
             self.pos = found.end()
+            if text[start + 1] == "{" and ("`" in found.group() or "$(" in found.group()):
+                self.braced(start + 2, inner)
         elif text.startswith("${", start):
             raise Unparseable("${ is never closed")
         else:
             self.pos = start + 1
         return text[start : self.pos]
+
+    def braced(self, start: int, inner: list[str]) -> None:
+        """Go over what stands in ``${...}``: the default of a variable may run commands."""
+        self.nesting += 1
+        if self.nesting > _MAX_NESTING:
+            raise Unparseable("nested too deeply")
+        self.pos = start
+        self.expansions(inner, "}")
+        if self.pos >= self.end:
+            raise Unparseable("${ is never closed")
+        self.pos += 1
+        self.nesting -= 1
 
     def balanced(self, start: int) -> int:
         """Position after the parenthesis that closes the one at ``start``; quotes hide parentheses."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from agentlens.model.raw import ABSENT
 from agentlens.normalise import facts, shell, sql
 from agentlens.normalise.canonical import Canon, decode, dumps
-from agentlens.normalise.commands import Command, from_words, of_line
+from agentlens.normalise.commands import Command, commands, from_words, of_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def _canonical_command(tool: Tool, command: Any, tables: Tables) -> tuple[Any, F
     try:
         line = shell.parse(command)
     except shell.Unparseable:
-        return command.strip(), facts.UNKNOWN
+        return command.strip(), _judged(commands(command), tables)
     return shell.words_of(line, command), _judged(of_line(line), tables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentlens.normalise.commands import commands, from_words
+from agentlens.normalise.commands import UNFINISHED, Command, commands, from_words
 
 
 def names(text):
@@ -32,7 +32,7 @@ def names(text):
         ("uv run pytest -q", ["pytest"]),
         ("uv sync", ["uv"]),
         ("eval 'rm x'", ["rm"]),
-        ("bash <<EOF\nrm -rf x\nEOF", ["bash", "rm"]),
+        ("bash <<EOF\nrm -rf x\nEOF", ["rm"]),
         ("cat <<EOF\nrm -rf x\nEOF", ["cat"]),
         ("diff <(ls a) <(ls b)", ["diff", "ls", "ls"]),
         ("", []),
@@ -49,9 +49,64 @@ def test_files_written():
     assert [c.writes for c in found] == [("log",), ("err",), ("empty",)]
 
 
-def test_unparseable_is_not_known():
-    """An open quote gives nothing, not a guess."""
-    assert commands("echo 'x") is None
+def test_an_open_quote_is_read_as_far_as_it_goes():
+    """Commands before an open quote are known; what the rest would be is not, and is said so."""
+    assert commands("rm x; echo 'y") == (Command(("rm", "x")), Command(("echo",)), UNFINISHED)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("time -p rm x", ["rm"]),
+        ("time { rm x; }", ["rm"]),
+        ("env -S 'A=1 rm -f' x", ["rm"]),
+        ("function f { rm x; }", ["rm"]),
+        ("function rm { ls; }", ["ls"]),
+        ("find . -okdir rm {} \\;", ["find", "rm"]),
+        ("parallel rm ::: a b", ["rm"]),
+        ("parallel echo ::: 'rm -rf x'", ["echo"]),
+        ("flock -w 5 /tmp/lock rm x", ["rm"]),
+        ("flock 9 -c 'rm x'", ["rm"]),
+        ("busybox rm x", ["rm"]),
+        ("docker run --rm -v /a:/b image rm x", ["rm"]),
+        ("docker run --entrypoint sh image -c 'rm x'", ["rm"]),
+        ("docker compose -f a.yml exec -T web rm x", ["rm"]),
+        ("ssh host echo 'a; rm x'", ["echo", "rm"]),
+        ("bash -o pipefail -c 'rm x'", ["rm"]),
+        ("bash -euo pipefail -c 'rm x'", ["rm"]),
+        ("bash -n -c 'rm x'", ["bash"]),
+        ("bash -o noexec -c 'rm x'", ["bash"]),
+        ("echo ${a:-`rm x`}", ["rm", "echo"]),
+        ('echo "${a:-$(rm ${b})}"', ["rm", "echo"]),
+    ],
+)
+def test_who_is_called_through_more_wrappers(text, expected):
+    """Shell options, containers, locks and defaults of variables are looked through."""
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sh -s <<EOF\nrm x\nEOF", ["rm"]),
+        ("ssh host <<EOF\nrm x\nEOF", ["rm"]),
+        ("ssh host bash -s <<EOF\nrm x\nEOF", ["rm"]),
+        ("cat <<EOF | sudo bash\nrm x\nEOF", ["cat", "rm"]),
+        ("echo 'rm x' | bash", ["echo", "rm"]),
+        ("printf '%s\\n' 'cd y' 'rm x' | sh", ["printf", "cd", "rm"]),
+        ("echo 'rm x' > f | bash", ["echo", "bash"]),
+        ("echo 'rm x' | bash run.sh", ["echo", "bash"]),
+        ("echo 'rm x' | grep rm", ["echo", "grep"]),
+        ("echo 'rm x' | ls; bash", ["echo", "ls", "bash"]),
+        ("echo 'rm x' | xargs bash", ["echo", "bash"]),
+        ("cat <<EOF\n$(rm x) `ls`\nEOF", ["rm", "ls", "cat"]),
+        ("cat <<'EOF'\n$(rm x)\nEOF", ["cat"]),
+        ("cat <<EOF\n\\$(rm x)\nEOF", ["cat"]),
+    ],
+)
+def test_what_a_shell_reads_runs(text, expected):
+    """A here-document or a printed text that a shell reads runs; one that something else reads does not."""
+    assert names(text) == expected
 
 
 def test_argument_vector():

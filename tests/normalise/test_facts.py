@@ -36,6 +36,19 @@ RESETS = {
     "terraform destroy -auto-approve": "terraform_destroy",
     "terraform apply -destroy": "terraform_destroy",
     "kubectl -n prod delete pod x": "kubectl_delete",
+    "git stash -m wip": "git_stash",
+    "git stash -k -u -m 'wip work'": "git_stash",
+    "psql -tAc 'DROP TABLE x'": "drop_table",
+    "psql -c'DROP TABLE x'": "drop_table",
+    "psql --command='DROP TABLE x'": "drop_table",
+    "mysql -uroot -psecret -Ne 'DROP TABLE x'": "drop_table",
+    "mysql -e'DROP TABLE x'": "drop_table",
+    "mysql --execute='DROP TABLE x'": "drop_table",
+    "clickhouse-client --query='DROP TABLE x'": "drop_table",
+    "sqlite3 a.db <<EOF\n.mode csv\nDROP TABLE x;\nEOF": "drop_table",
+    "docker exec -i db psql -U u <<EOF\nDROP TABLE x;\nEOF": "drop_table",
+    "echo 'DROP TABLE x' | psql": "drop_table",
+    "rm -rf x; echo 'a": "rm_rf",
 }
 NO_RESETS = [
     "git commit -m 'rm -rf build; git reset --hard'",
@@ -58,6 +71,19 @@ NO_RESETS = [
     "terraform plan -destroy",
     "kubectl get pods # delete",
     "man git-reset --hard",
+    "git stash show -p",
+    "git stash show -p -- a",
+    "git stash list -p -- a",
+    "find . -name '-delete'",
+    "rm --help -r",
+    "git reset --hard --help",
+    "kubectl delete --help",
+    "terraform destroy -help",
+    "bash -n -c 'rm -rf x'",
+    "echo 'DROP TABLE x' | grep psql",
+    "echo 'DROP TABLE x' | psql -f other.sql",
+    "psql -h host -d 'DROP TABLE x'",
+    "git commit -m 'rm -rf x",
 ]
 
 
@@ -176,3 +202,11 @@ def test_commands_as_lists():
     """An argument vector is judged like text."""
     assert normaliser().call("shell", {"command": ["bash", "-lc", "rm -rf x"]}).facts.reset == "rm_rf"
     assert normaliser().call("shell", {"command": ["echo", "rm -rf x"]}).facts.reset is None
+
+
+def test_a_cut_command_is_known_only_in_part():
+    """Where a command ends in an open quote, nothing is said not to have happened."""
+    found = facts("ls; echo 'b")
+    assert (found.change, found.check, found.external) == (None, None, None)
+    assert facts("sleep 5; sleep '1").pause is None
+    assert facts("touch a; echo 'b").change

@@ -53,9 +53,11 @@ def test_reset_classes():
         "delete from t",
         "delete from t where a",
         "drop view v",
+        "drop temporary table t",
+        "drop index i",
     ]
     assert [reset_class(q) for q in asked] == [
-        "drop_table", "drop_database", "truncate_table", "delete_all_rows", None, None,
+        "drop_table", "drop_database", "truncate_table", "delete_all_rows", None, "drop_view", "drop_table", None,
     ]  # fmt: skip
 
 
@@ -65,3 +67,29 @@ def test_hostile_text_takes_linear_time(text):
     began = time.process_time()
     canonical(text)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with a as (select 1) delete from t", "delete_all_rows"),
+        ("with a as (delete from t returning id) select * from a where id > 1", "delete_all_rows"),
+        ("with a as (select 1) delete from t where id in (select * from a)", None),
+        ("with a as (select 'delete from t') select 1", None),
+        ("do $$ begin drop table t; end $$", "drop_table"),
+        ("DO $body$ BEGIN IF true THEN EXECUTE 'truncate t'; END IF; END $body$", "truncate_table"),
+        ("create function f() as $$ begin drop table t; drop table u; end $$ language plpgsql", None),
+        ("do $$ begin perform 'drop table t'; end $$", None),
+    ],
+)
+def test_resets_inside_a_statement(text, expected):
+    """A delete behind WITH and a block that runs at once destroy; a function only defined, or a text, does not."""
+    assert reset_class(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["$a$b$c" * 20_000, "with " + "delete from " * 20_000, "do " + "$$" * 40_001]
+)
+def test_hostile_statements_end(text):
+    """Marks that are never closed take linear time."""
+    assert reset_class(text) in (None, "delete_all_rows")
