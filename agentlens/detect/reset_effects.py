@@ -13,6 +13,8 @@ import polars as pl
 from agentlens.model.reset import COMPARISON, EFFECTS, REPEATED_EFFECTS
 
 SETTLED: Final = ("reverted", "reconciled")
+_LEAST_KIND: Final = 3
+"""Letters of a kind that may be looked for inside the name of a tool; a letter or two are in most names."""
 _PLACE: Final = ("run_id", "agent", "seq", "at")
 
 
@@ -81,40 +83,55 @@ def listed_effects(branches: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def unlisted(branches: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
-    """What the parent's trace adds to the receipt, per branch: counts and the first call that is not listed.
+def unlisted_calls(branches: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
+    """External calls of the parent's trace that no listed effect accounts for (columns of `external_calls`).
 
     An effect is listed where its operation id is the call id, span id or signature of the call. Receipts may use
-    ids of their own: calls that match no listed id are held against listed effects that match no call, and only
-    what exceeds them is surely missing from the receipt.
+    ids of their own: an effect whose id is that of no call accounts for one call of its own kind, that is of a tool
+    whose name is or holds the kind (``mail``: ``send_email``), and for no other.
     """
-    listed = listed_effects(branches).select("branch_id", "operation_id").drop_nulls().unique()
+    listed = listed_effects(branches).filter(pl.col("operation_id").is_not_null())
+    effects = listed.group_by("branch_id", "operation_id").agg(kind=pl.col("kind").min()).cache()
     calls = external_calls(branches, events).with_row_index("call").cache()
     ids = pl.concat(
         calls.select("branch_id", "call", operation_id=name)
         for name in ("call_id", "span_id", "action_signature")
     ).drop_nulls()
-    matched = ids.join(listed, on=["branch_id", "operation_id"])
-    named = calls.join(matched.select("call").unique(), on="call", how="anti")
-    spare = (
-        listed.join(matched, on=["branch_id", "operation_id"], how="anti")
-        .group_by("branch_id")
-        .agg(spare=pl.len().cast(pl.Int64))
-    )
-    ordered = named.sort("branch_id", "at", "agent", "seq", nulls_last=True)
+    matched = ids.join(effects, on=["branch_id", "operation_id"]).cache()
+    rest = calls.join(matched, on="call", how="anti").cache()
+    spare = effects.join(matched, on=["branch_id", "operation_id"], how="anti")
+    return rest.join(_of_own_kind(rest, spare), on="call", how="anti")
+
+
+def _of_own_kind(calls: pl.LazyFrame, effects: pl.LazyFrame) -> pl.LazyFrame:
+    """Numbers of the calls that effects under ids of their own stand for: one each, those surely after first."""
+    kinds = effects.group_by("branch_id", kind=pl.col("kind").str.to_lowercase()).agg(effects=pl.len())
+    tool, kind = pl.col("tool").str.to_lowercase(), pl.col("kind")
+    holds = tool.str.contains(kind, literal=True) & (kind.str.len_chars() >= _LEAST_KIND)
+    possible = calls.join(kinds, on="branch_id").filter((tool == kind) | holds)
+    # The name of a tool may hold two kinds: the longer says more.
+    closest = possible.sort(
+        "call", kind.str.len_chars(), "kind", descending=[False, True, False], nulls_last=True
+    ).unique("call", keep="first", maintain_order=True)
+    ordered = closest.sort("branch_id", "kind", "after", "at", "agent", "seq", nulls_last=True)
+    place = pl.int_range(pl.len()).over("branch_id", "kind")
+    return ordered.filter(place < pl.col("effects")).select("call")
+
+
+def unlisted(branches: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
+    """What the parent's trace adds to the receipt, per branch: counts and the first of the `unlisted_calls`."""
+    ordered = unlisted_calls(branches, events).sort("branch_id", "at", "agent", "seq", nulls_last=True)
     certain = pl.col("after").is_not_null()
-    counted = ordered.group_by("branch_id", maintain_order=True).agg(
-        unmatched=certain.sum().cast(pl.Int64),
+    return ordered.group_by("branch_id", maintain_order=True).agg(
+        unlisted_effects=certain.sum().cast(pl.Int64),
         perhaps=(~certain).sum().cast(pl.Int64),
         open_call=pl.col("open").fill_null(value=False).any(),
         first_call=pl.coalesce("call_id", "span_id", "source").first(),
     )
-    missing = (pl.col("unmatched") - pl.col("spare").fill_null(0)).clip(lower_bound=0)
-    return counted.join(spare, on="branch_id", how="left").with_columns(unlisted_effects=missing)
 
 
 def effect_rows(branches: pl.LazyFrame, events: pl.LazyFrame | None = None) -> pl.LazyFrame:
-    """Schema `EFFECTS`: listed effects, and external calls of the parent's trace that match none, sorted."""
+    """Schema `EFFECTS`: listed effects, and the `unlisted_calls` of the parent's trace, sorted."""
     listed = listed_effects(branches).with_columns(
         listed=pl.lit(True), gate=effect_gate(pl.col("status"), pl.col("decision_id"))
     )
@@ -130,12 +147,7 @@ def effect_rows(branches: pl.LazyFrame, events: pl.LazyFrame | None = None) -> p
     )
     rows = [listed.with_columns(reason=reason)]
     if events is not None:
-        calls = external_calls(branches, events)
-        for name in ("call_id", "span_id", "action_signature"):
-            keys = listed.select("branch_id", "operation_id").drop_nulls().unique()
-            calls = calls.join(
-                keys, left_on=["branch_id", name], right_on=["branch_id", "operation_id"], how="anti"
-            )
+        calls = unlisted_calls(branches, events)
         is_open = pl.col("open").fill_null(value=False)
         rows.append(
             calls.select(

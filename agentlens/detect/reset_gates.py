@@ -81,7 +81,7 @@ def worst_effect() -> pl.Expr:
 
 
 def effects_gate() -> list[Case]:
-    """Gate 3: every effect is settled, and an empty list is borne out by the parent's trace."""
+    """Gate 3: every effect is settled, and the parent's trace shows no other; an empty list needs the trace."""
     worst = pl.col("worst_effect")
     missing = pl.col("unlisted_effects").fill_null(0) > 0
     some_open = pl.col("open_call").fill_null(value=False)
@@ -94,7 +94,7 @@ def effects_gate() -> list[Case]:
         (~pl.col("lists_effects"), _UNKNOWN, "no_effects_field"),
         (worst == NO_STATUS, _UNKNOWN, "no_status"),
         (empty & ~pl.col("parent_in_lake").fill_null(value=False), _UNKNOWN, "no_trace_of_parent"),
-        (empty & (pl.col("perhaps").fill_null(0) > 0), _UNKNOWN, "effect_time_unknown"),
+        (pl.col("perhaps").fill_null(0) > 0, _UNKNOWN, "effect_time_unknown"),
     ]
 
 

@@ -58,6 +58,23 @@ def state(branch, rows):
         (EMPTY, [{}], ("ready_to_resume", None, 0)),
         (EMPTY, [{"run_id": "elsewhere"}], ("effects_unreconciled", "no_trace_of_parent", None)),
         (READY, [CHECKPOINT, SENT], ("ready_to_resume", None, 0)),
+        (READY, [CHECKPOINT, {**SENT, "tool": "Send_Email"}], ("ready_to_resume", None, 0)),
+        (READY, [CHECKPOINT, {**SENT, "tool": "book"}], ("effects_unreconciled", "unlisted_effect", 1)),
+        (
+            changed(READY, "effects.0.kind", "il"),
+            [CHECKPOINT, SENT],
+            ("effects_unreconciled", "unlisted_effect", 1),
+        ),
+        (
+            changed(READY, "effects.0.kind", None),
+            [CHECKPOINT, SENT],
+            ("effects_unreconciled", "unlisted_effect", 1),
+        ),
+        (
+            READY,
+            [CHECKPOINT, SENT, {**SENT, "agent": "helper"}],
+            ("effects_unreconciled", "effect_time_unknown", 0),
+        ),
         (
             READY,
             [CHECKPOINT, SENT, {**SENT, "call_id": "call-2"}],
@@ -103,13 +120,48 @@ def test_time_places_calls_of_other_lanes():
 
 def test_effect_table_has_listed_and_unlisted_effects():
     """Effects of the receipt come first, then calls only the trace shows, with their place."""
-    table = effect_rows(standing(typed(READY)), events(CHECKPOINT, {**SENT, "open": True})).collect()
+    calls = events(CHECKPOINT, {**SENT, "tool": "post", "open": True})
+    table = effect_rows(standing(typed(READY)), calls).collect()
     assert table.select("operation_id", "listed", "gate", "reason", "seq").rows() == [
         ("mail-1", True, "pass", None, None),
         ("call-1", False, "fail", "open_call", 1),
     ]
     assert table.schema == EFFECTS
     assert effect_rows(standing(typed(READY))).collect().height == 1
+
+
+OWN_IDS = [
+    {"operation_id": "x1", "kind": "mail", "status": "reconciled"},
+    {"operation_id": "x2", "kind": "mail", "status": "reverted"},
+    {"operation_id": "x2", "kind": "mail", "status": "reverted"},
+]
+
+
+@pytest.mark.parametrize(
+    "effects", [[], OWN_IDS[:1], OWN_IDS[:2], OWN_IDS[1:], [{**OWN_IDS[0], "kind": "sms"}]]
+)
+@pytest.mark.parametrize("tools", [["mail"], ["mail", "send_email"], ["mail", "book"], ["sms_mail", "mail"]])
+def test_gate_count_and_table_agree_on_what_is_unlisted(effects, tools):
+    """The number of a branch is the number of calls in its table, and the gate fails where there are some."""
+    branch = {**READY, "effects": effects}
+    calls = [{**SENT, "tool": tool, "call_id": f"call-{at}"} for at, tool in enumerate(tools)]
+    rows = events(CHECKPOINT, *calls)
+    judged = resets(typed(branch), events=rows).collect().row(0, named=True)
+    table = effect_rows(standing(typed(branch)), rows).collect()
+    assert judged["unlisted_effects"] == table.filter(~pl.col("listed")).height
+    assert (judged["gate_3"] == "pass") == (table["gate"] == "pass").all()
+
+
+def test_an_effect_of_another_kind_accounts_for_no_call():
+    """Two settled calendar entries do not hide two messages; two messages under ids of their own do."""
+    sent = [{**SENT, "tool": "send_email", "call_id": name} for name in ("c2", "c4")]
+    calendar = [{**effect, "kind": "calendar"} for effect in OWN_IDS[:2]]
+    assert state({**READY, "effects": calendar}, events(CHECKPOINT, *sent)) == (
+        "effects_unreconciled",
+        "unlisted_effect",
+        2,
+    )
+    assert state({**READY, "effects": OWN_IDS[:2]}, events(CHECKPOINT, *sent)) == ("ready_to_resume", None, 0)
 
 
 def test_workflow_of_the_runs_selects_required_keys():
