@@ -108,6 +108,9 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     return {name for name, hidden in rows if hidden == 0}
 
 
+_NO_NODES: Final = frozenset({"__input__", "__interrupt__"})
+
+
 class _Database:
     """The checkpoints of a database and, of each, the writes of its tasks."""
 
@@ -177,11 +180,42 @@ class _Database:
             self._written(task, text_of(channel), self._decoded(kind, value, number))
         for task in tasks.values():
             if not task.name:
-                task.name = _node_of(saved, len(tasks))
+                task.name = self._node_of(saved, len(tasks), number)
             followed = (saved.run_id, saved.ns, saved.id) in self.parents
             task.done = task.error is None and (followed or bool(task.writes))
             task.resumed = task.resumed and bool(task.interrupts)
         return list(tasks.values())
+
+    def _node_of(self, saved: Checkpoint, tasks: int, number: int) -> str:
+        """Name the one node that was to run, where older databases keep no path; else "node"."""
+        due = [name.removeprefix("branch:to:") for name in saved.values if name.startswith("branch:to:")]
+        due = due if len(due) == 1 else self._ran(saved, number)
+        return due[0] if len(due) == 1 and tasks == 1 else "node"
+
+    def _ran(self, saved: Checkpoint, number: int) -> list[str]:
+        """Name the nodes that the checkpoints after this one have seen more of: they ran in between."""
+        ns = "checkpoint_ns = ?" if "checkpoint_ns" in self.own else "? IS NOT NULL"
+        query = (
+            f"SELECT {self._column('type', self.own)}, checkpoint FROM checkpoints "  # noqa: S608 - our own names
+            f"WHERE thread_id = ? AND {ns} AND "
+        )
+        at = (saved.run_id, saved.ns, saved.id)
+        before, later = (
+            [
+                told
+                for kind, state in self.database.execute(f"{query}{which} = ?", at)
+                for told in self._seen(kind, state, number).items()
+            ]
+            for which in ("checkpoint_id", "parent_checkpoint_id")
+        )
+        changed = {name for name, versions in later if (name, versions) not in before}
+        return sorted(changed - _NO_NODES)
+
+    def _seen(self, kind: Any, state: Any, number: int) -> dict[str, Any]:
+        """Return, of a checkpoint, the versions of the state that each node has seen."""
+        decoded = self._decoded(kind, state, number)
+        seen = decoded.get("versions_seen") if isinstance(decoded, dict) else None
+        return {text_of(name): told for name, told in seen.items()} if isinstance(seen, dict) else {}
 
     def _task(self, saved: Checkpoint, key: str, path: str) -> Task:
         """Build the task of a path: ``~__pregel_pull, node`` read the state, ``~__pregel_push, 2`` was sent."""
@@ -242,9 +276,3 @@ class _Database:
         else:
             found = decode.attempt(told) if isinstance(told, str) else told
         return found if isinstance(found, dict) else {}
-
-
-def _node_of(saved: Checkpoint, tasks: int) -> str:
-    """Name the one node that was to run, where older databases keep no path; else "node"."""
-    due = [name.removeprefix("branch:to:") for name in saved.values if name.startswith("branch:to:")]
-    return due[0] if len(due) == 1 and tasks == 1 else "node"

@@ -319,6 +319,35 @@ def test_what_sqlite_keeps_beside_a_database_is_no_source(tmp_path: Path) -> Non
     assert list(report.repaired) == ["write-ahead log beside the database left unread: checkpoint it first"]
 
 
+def test_without_a_path_a_task_is_the_node_that_saw_more_afterwards(tmp_path: Path) -> None:
+    """Older databases do not name the node of a task; the next checkpoint tells which one ran."""
+    path = tmp_path / "a.sqlite"
+    seen: dict[str, Any] = {"__input__": {}, "__start__": {"__start__": 1}}
+    with sqlite3.connect(path) as made:
+        made.execute(
+            "CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT,"
+            " parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB)"
+        )
+        made.execute(
+            "CREATE TABLE writes (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, task_id TEXT,"
+            " idx INTEGER, channel TEXT, type TEXT, value BLOB)"
+        )
+        for key, parent, more in (("c1", None, {}), ("c2", "c1", {"plan": {"n": 2}}), ("c3", "c2", {})):
+            seen = {**seen, **more}
+            state = json.dumps({"ts": NOW.format(1), "channel_values": {"n": 1}, "versions_seen": seen})
+            made.execute(
+                "INSERT INTO checkpoints VALUES ('t', '', ?, ?, 'json', ?, '{}')",
+                (key, parent, state.encode()),
+            )
+        for key in ("c1", "c2"):
+            made.execute(
+                "INSERT INTO writes VALUES ('t', '', ?, ?, 0, 'n', 'json', ?)", (key, f"k{key}", b"2")
+            )
+    made.close()
+    found = events(path)
+    assert [event.tool for event in found if event.kind == "tool"] == ["plan", "node"]
+
+
 def test_a_database_is_never_written_and_views_are_not_run(tmp_path: Path) -> None:
     """A view in place of a table could run anything; the file and its folder stay as they were."""
     path = database(tmp_path / "a.sqlite", WRITES[:1], view=True)
