@@ -31,6 +31,13 @@ _OWN: Final = frozenset(
     }
 )  # fmt: skip
 """Commands that the agent's interface defines; a line that begins with any other word went to the shell."""
+_STOPS: Final = frozenset(
+    {
+        "exit_cost", "exit_context", "exit_format", "exit_error", "exit_total_execution_time",
+        "exit_command_timeout", "exit_environment_error", "exit_api",
+    }
+)  # fmt: skip
+"""What the program that runs the agent writes as the action of the step at which it stopped."""
 _STEP: Final = frozenset({"action", "observation"})
 _FAILURES: Final = (
     ("EXECUTION TIMED OUT", "timeout"),
@@ -119,8 +126,10 @@ class _Trajectory:
         seen = step.get("observation", ABSENT)
         error = _error(seen)
         if not line:
-            return self.event(index, "log", tool="no_action", error_class=error)
+            return self.event(index, "log", tool="no_action", error_class=error, seq=index)
         word = line.split(None, 1)[0]
+        if word in _STOPS and word == line:
+            return self.event(index, "log", tool=word, seq=index)
         own = word in _OWN
         return self.event(
             index,

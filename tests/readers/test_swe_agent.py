@@ -52,6 +52,17 @@ def test_submitted_is_a_claim_only_where_the_agent_did_it() -> None:
     assert kinds == [["tool", "claim"], ["tool", "log"]]
 
 
+def test_steps_keep_their_numbers_and_the_end_of_the_budget_is_no_call() -> None:
+    """A step without an action holds its place; what stopped the agent was not asked for by it."""
+    found = events(traj(step("ls"), step(""), step("exit_cost", ""), status="submitted (exit_cost)"))
+    assert [(event.kind, event.tool, event.seq) for event in found] == [
+        ("tool", "bash", 0),
+        ("log", "no_action", 1),
+        ("log", "exit_cost", 2),
+        ("log", "exit", None),
+    ]
+
+
 def test_failures_are_lifted_from_the_text() -> None:
     """There is no exit code: a timeout, a refused command and a traceback are told by their words."""
     said = [
