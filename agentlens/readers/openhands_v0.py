@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,9 @@ _NO_ARGS: Final = frozenset(
         "kernel_init_code", "return_axtree",
     }
 )  # fmt: skip
+_RAISED: Final = re.compile(
+    r"(?:\w{1,80}\.){0,8}([A-Z]\w{0,80}(?:Error|Exception|Timeout|Interrupt))(?=[:(]|$)"
+)
 _LISTS: Final = ("trajectory", "history")
 
 
@@ -80,6 +84,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
         if items is not None:
             run = text_of(document.get("instance_id")) if isinstance(document, dict) else ""
             events = _Events(report=report, lane=Lane(run_id=run or name))
+            events.totals = any("llm_metrics" in item for item in _flat(items) if isinstance(item, dict))
         elif _is_event(document):
             loose = loose or _Events(report=report, lane=Lane(run_id=name.partition("#")[0]))
             events, items = loose, [document]
@@ -91,6 +96,26 @@ def read(source: Source, report: Report) -> Iterator[Record]:
                 yield from events.event(item, number)
             else:
                 report.quarantine(number, f"a {type(item).__name__} where an event was expected", "record")
+        if isinstance(document, dict):
+            yield from _evaluated(document, Spot(lane=events.lane, line=base + len(items)))
+
+
+def _evaluated(document: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
+    """What an evaluation says beside the history: how it broke off, and what the tests said of the work.
+
+    A false answer of tests that broke off or never came to an end says nothing.
+    """
+    if failure := text_of(document.get("error")):
+        named = _RAISED.match(failure)
+        yield spot.event(90, "log", tool="error", error_class=named[1] if named else "error")
+    tested = document.get("test_result")
+    nested = tested.get("report") if isinstance(tested, dict) else None
+    report = next((one for one in (document.get("report"), nested) if isinstance(one, dict)), {})
+    resolved = report.get("resolved")
+    if isinstance(resolved, bool):
+        broken = not resolved and (report.get("error_eval") is True or report.get("test_timeout") is True)
+        outcome = "passed" if resolved else "unknown" if broken else "failed"
+        yield spot.event(91, "verdict", tool="report", target="report", outcome=outcome)
 
 
 def _flat(items: list[Any]) -> Iterator[Any]:
@@ -105,6 +130,8 @@ class _Events:
     lane: Lane
     spent: float = 0.0
     tokens: tuple[int, int] = (0, 0)
+    totals: bool = False  # metrics are told, in which every answer of the model is counted
+    answers: set[str] = field(default_factory=set)
     calls: dict[int, tuple[str, str | None, str]] = field(default_factory=dict)  # kind, target, tool
 
     def event(self, item: dict[str, Any], number: int) -> Iterator[RawEvent]:
@@ -121,7 +148,9 @@ class _Events:
         """Metrics are running totals of the whole run."""
         metrics = item.get("llm_metrics")
         if not isinstance(metrics, dict):
+            yield from () if self.totals else self._answer(item, spot)
             return
+        self.totals = True
         total = metrics.get("accumulated_token_usage")
         total = total if isinstance(total, dict) else {}
         into, out = (count_of(total.get(name)) for name in ("prompt_tokens", "completion_tokens"))
@@ -136,6 +165,20 @@ class _Events:
             0, "model", model=text_of(total.get("model")) or None, cost_usd=dearer,
             tokens_in=None if into is None else new[0], tokens_out=None if out is None else new[1],
             identity=f"usage/{text_of(item.get('id')) or spot.line}",
+        )  # fmt: skip
+
+    def _answer(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
+        """The model's answer that an action came from; every call in it carries the same."""
+        about = item.get("tool_call_metadata")
+        answer = about.get("model_response") if isinstance(about, dict) and "action" in item else None
+        answer = answer if isinstance(answer, dict) else {}
+        usage, own = answer.get("usage"), text_of(answer.get("id"))
+        if not isinstance(usage, dict) or own in self.answers:
+            return
+        self.answers.update({own} - {""})
+        yield spot.event(
+            0, "model", model=text_of(answer.get("model")) or None, identity=f"answer/{own}" if own else None,
+            tokens_in=count_of(usage.get("prompt_tokens")), tokens_out=count_of(usage.get("completion_tokens")),
         )  # fmt: skip
 
     def _done(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
@@ -192,9 +235,11 @@ class _Events:
             seen = item.get("content", ABSENT)
             if isinstance(seen, str) and CUT.search(seen):
                 seen = None
+            going = _code(extras) == -1
             yield spot.event(
-                1, kind, at=None, ended_at=spot.at, tool=tool, target=target, identity=f"action/{cause}",
-                result=seen, error_class=_failure(name, extras), open=_code(extras) == -1,
+                1, kind, at=None, ended_at=None if going else spot.at, tool=tool, target=target, result=seen,
+                error_class=_failure(name, extras, text_of(item.get("content"))), open=going,
+                identity=f"action/{cause}",
             )  # fmt: skip
             if name == "user_rejected":
                 yield spot.event(
@@ -229,11 +274,12 @@ def _code(extras: dict[str, Any]) -> int | None:
     return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
-def _failure(name: str, extras: dict[str, Any]) -> str | None:
+def _failure(name: str, extras: dict[str, Any], said: str) -> str | None:
     if name == "user_rejected":
         return "rejected_by_user"
     if name == "error":
-        return text_of(extras.get("error_id")) or "error"
+        missing = "file_not_found" if said.lower().startswith("file not found") else "error"
+        return text_of(extras.get("error_id")) or missing
     code = _code(extras)
     return (
         f"exit_{code}" if code is not None and code > 0 else "error" if extras.get("error") is True else None

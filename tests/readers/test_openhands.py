@@ -236,6 +236,39 @@ def test_a_v0_trajectory_is_tied_by_cause_and_its_metrics_are_running_totals() -
     assert len(of_kind(merged(records(json.dumps(pairs).encode(), "openhands-v0")[0]), "tool")) == 1
 
 
+def test_what_an_evaluation_says_of_a_v0_run_stands_beside_its_history() -> None:
+    """Tests that broke off say nothing."""
+    ends = [
+        ({"report": {"resolved": True}}, ("verdict", "passed")),
+        ({"report": {"resolved": False}}, ("verdict", "failed")),
+        ({"test_result": {"report": {"resolved": False, "error_eval": True}}}, ("verdict", "unknown")),
+        ({"error": "RuntimeError: x"}, ("log", "RuntimeError")),
+        ({"report": {"resolved": None}, "error": None}, ("claim", None)),
+    ]
+    for more, wanted in ends:
+        data = json.dumps({"instance_id": "i", "history": V0, **more}).encode()
+        last = merged(records(data)[0])[-1]
+        assert (last["kind"], last.get("outcome", last.get("error_class"))) == wanted
+
+
+def test_an_answer_of_a_v0_model_is_counted_once_where_no_totals_are_told() -> None:
+    """Every call of one answer carries it."""
+    response = {"id": "r1", "model": "m", "usage": {"prompt_tokens": 10, "completion_tokens": 2}}
+    rows = [
+        {"id": n, "timestamp": at(n), "source": "agent", "action": "run", "args": {"command": "ls"},
+         "tool_call_metadata": {"function_name": "execute_bash", "tool_call_id": f"c{n}", "model_response": response}}
+        for n in (1, 2)
+    ]  # fmt: skip
+    seen_ = {"id": 3, "timestamp": at(3), "source": "agent", "cause": 1, "observation": "error",
+             "content": "File not found: /a", "extras": {"error_id": ""}}  # fmt: skip
+    found = told(*rows, seen_)
+    models = [(e["model"], e["tokens_in"], e["tokens_out"]) for e in of_kind(found, "model")]
+    assert models == [("m", 10, 2)]
+    assert [e.get("error_class") for e in of_kind(found, "tool")] == ["file_not_found", None]
+    rows[1]["llm_metrics"] = {"accumulated_token_usage": {"prompt_tokens": 12, "completion_tokens": 3}}
+    assert [e["tokens_in"] for e in of_kind(told(*rows), "model")] == [12]
+
+
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [None], True])
 def test_a_wrong_type_anywhere_is_never_an_exception(junk: Any) -> None:
     """Each field of each event is replaced in turn, in both versions."""
