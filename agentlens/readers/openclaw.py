@@ -39,6 +39,8 @@ _HANDOFFS: Final = frozenset({"sessions_spawn", "subagents_spawn"})
 _CHILD: Final = "subagent"
 _STEP: Final = 64
 """Places between two messages of a conversation, for the calls of one."""
+_TOKENS_IN: Final = ("input", "cacheRead", "cacheWrite", "inputTokens", "cacheTokens")
+"""Of a message, of a telemetry record: fresh and cached ones are counted apart."""
 _KNOWN_LIMIT: Final = 200_000
 """Messages remembered, so that a conversation that is told again is not counted again."""
 
@@ -267,12 +269,13 @@ class _Log:
 
 def _spent(usage: Any) -> dict[str, Any]:
     usage = usage if isinstance(usage, dict) else {}
-    parts = [n for key in ("input", "cacheRead", "cacheWrite") if (n := count_of(usage.get(key))) is not None]
-    cost = usage.get("cost")
+    counts = {key: n for key in _TOKENS_IN if (n := count_of(usage.get(key))) is not None}
+    out = usage.get("output", usage.get("outputTokens"))
+    cost = usage.get("cost", usage.get("costUsd"))
     return {
-        "tokens_in": sum(parts) if parts else None,
-        "tokens_out": count_of(usage.get("output")),
-        "cost_usd": number_of(cost.get("total")) if isinstance(cost, dict) else None,
+        "tokens_in": sum(counts.values()) if counts else None,
+        "tokens_out": count_of(out),
+        "cost_usd": number_of(cost.get("total") if isinstance(cost, dict) else cost),
     }
 
 

@@ -147,3 +147,10 @@ def test_samples(shared: Path) -> None:
     ).sort("agent", "kind").rows() == [("", "handoff", 3), ("", "tool", 3), ("subagent", "tool", 1)]
     (command,) = frame.filter((pl.col("agent") == "subagent") & (pl.col("kind") == "tool")).to_dicts()
     assert command["progress_fingerprint"] is not None
+
+
+def test_usage_is_read_in_the_words_of_telemetry() -> None:
+    """A record of its own spells the counts out, and the cost is a number."""
+    usage = {"inputTokens": 10, "outputTokens": 5, "cacheTokens": 2, "costUsd": 0.25}
+    (model,) = of_kind(told(row("llm.usage", 1, model="m", **usage)), "model")
+    assert (model["tokens_in"], model["tokens_out"], model["cost_usd"]) == (12, 5, 0.25)
