@@ -20,9 +20,10 @@ from agentlens.readers.plain_spans import (
     text,
     when,
 )
-from agentlens.readers.spans import Span, Spans, facts_of, text_of, verdict
+from agentlens.readers.spans import Span, Spans, facts_of, text_of
 from agentlens.readers.stamps import moment
 from agentlens.readers.tabular import columns, records_of, rows
+from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _KEYS: Final = ("traces",)
 _KINDS: Final = {"CHAT_MODEL": "LLM", "GUARDRAIL": "GUARDRAIL"}
-_COLUMNS: Final = frozenset({"trace", "spans", "trace_metadata", "request_metadata"})
+_COLUMNS: Final = frozenset({"trace", "spans", "trace_metadata", "request_metadata", "assessments"})
 _SESSIONS: Final = ("mlflow.trace.session", "group_id")
 _NUMBERED: Final = re.compile(r"(.+)_[1-9]\d*")
 
@@ -90,10 +91,11 @@ class _Trace:
         self.report = report
         self.info = mapping(whole.get("info")) or beside
         self.spans = _spans_in(whole)
-        about = mapping(self.info.get("trace_metadata")) or mapping(self.info.get("request_metadata"))
-        told = {**mapping(self.info.get("tags")), **about}
+        # a frame has columns of its own for what the trace itself may lack
+        told = {**_about(beside), **_about(self.info)}
+        self.judged = listed(self.info.get("assessments")) or listed(beside.get("assessments"))
         self.session = next((told[name] for name in _SESSIONS if isinstance(told.get(name), str)), None)
-        self.workflow = text(mapping(self.info.get("tags")).get("mlflow.traceName")) or None
+        self.workflow = text(told.get("mlflow.traceName")) or None
         self.names = self._numbered()
         self.trace_id: str | None = None
 
@@ -145,7 +147,7 @@ class _Trace:
     def assessments(self, position: int, order: int) -> Iterator[RawEvent]:
         """Yield the verdicts that people, code or judges gave on the trace or one of its spans."""
         trace_id = self.trace_id or text(self.info.get("trace_id")).removeprefix("tr-")
-        for raw in listed(self.info.get("assessments")):
+        for raw in self.judged:
             feedback = mapping(raw.get("feedback"))
             value = feedback.get("value", raw.get("value"))
             if not trace_id or value is None or raw.get("valid") is False:
@@ -158,6 +160,12 @@ class _Trace:
             label = text_of(opened(value))
             about = hex_id(raw.get("span_id"), 8)
             yield verdict(event, {"score_name": name, "score_label": label}, about)
+
+
+def _about(info: dict[str, Any]) -> dict[str, Any]:
+    """Return the tags of a trace, and its metadata, which say more."""
+    metadata = mapping(info.get("trace_metadata")) or mapping(info.get("request_metadata"))
+    return {**mapping(info.get("tags")), **metadata}
 
 
 def _facts(attributes: dict[str, Any]) -> dict[str, Any]:

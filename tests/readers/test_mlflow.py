@@ -220,6 +220,20 @@ def test_assessments_are_verdicts() -> None:
     ]
 
 
+@pytest.mark.parametrize("metadata", [True, False])
+def test_columns_say_what_the_trace_itself_lacks(metadata: bool, tmp_path: Path) -> None:
+    """A frame may keep the session, the tags and the judgements beside the trace."""
+    bare = {"info": {"trace_id": f"tr-{TRACE}"}, "data": {"spans": SEARCHES}}
+    judged_ = [{"assessment_name": "solved", "feedback": {"value": True}}]
+    row = {"trace_id": f"tr-{TRACE}", "trace": json.dumps(bare), "assessments": json.dumps(judged_)}
+    if metadata:
+        row["trace_metadata"] = json.dumps({"mlflow.trace.session": "thread_7"})
+    pl.DataFrame([row]).write_parquet(tmp_path / "f")
+    found = events(tmp_path / "f")
+    assert {event.session for event in found} == {"thread_7" if metadata else None}
+    assert [(event.target, event.outcome) for event in found if event.outcome] == [("solved", "passed")]
+
+
 def test_a_trace_without_spans_is_reported() -> None:
     """A frame that was made without them holds no run."""
     found, report = records(json.dumps(ONE).encode() + b"\n" + json.dumps({"info": ONE["info"]}).encode())
