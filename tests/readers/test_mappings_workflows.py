@@ -84,7 +84,7 @@ def test_adk_sessions(spelling: Any, tmp_path: Path) -> None:
         ("tool", "build", "Bob", None, ABSENT, True),
         ("wait", "build", "Bob", "build", ABSENT, True),
         ("claim", "end_of_agent", "Bob", "success", ABSENT, None),
-        ("reset", "rewind", "user", "i1", ABSENT, None),
+        ("reset", "rewind", "Bob", "i1", ABSENT, None),
     ]
     assert {(event.run_id, event.workflow) for event in found} == {("s1", "app")}
     assert (found[3].error_class, found[5].external_input, found[5].parent_agent) == (
@@ -324,3 +324,18 @@ def test_cline_messages(tmp_path: Path) -> None:
         1_772_359_200_006_000,
         0.25,
     )
+
+
+def test_the_last_words_of_an_adk_agent_are_a_claim(tmp_path: Path) -> None:
+    """Only where nothing follows and nothing is asked for; a thought or an unfinished piece is none."""
+    for said, more, claims in (
+        ({"text": "done"}, {}, ["final_message"]),
+        ({"text": "done"}, {"actions": {"end_of_agent": True}}, ["end_of_agent"]),
+        ({"text": "hm", "thought": True}, {}, []),
+        ({"text": "do"}, {"partial": True}, []),
+    ):
+        rows = [adk(0, "user", {"text": "go"}), adk(1, "Ann", {"text": "first"}), adk(2, "Ann", said, **more)]
+        found = read("adk", tmp_path, {"id": "s1", "events": rows})
+        assert [(event.tool, event.target) for event in found if event.kind == "claim"] == [
+            (claim, "success") for claim in claims
+        ]

@@ -29,7 +29,8 @@ events AS (
     coalesce(event ->> 'error_code', event ->> 'errorCode') AS error,
     coalesce(event -> 'usage_metadata', event -> 'usageMetadata') AS used,
     coalesce(event ->> 'model_version', event ->> 'modelVersion') AS model,
-    coalesce(event ->> 'branch', '') AS branch
+    coalesce(event ->> 'branch', '') AS branch,
+    coalesce(event ->> 'partial', 'false') = 'true' AS said_in_part
   FROM unfolded
 ),
 placed AS (
@@ -38,7 +39,10 @@ placed AS (
     nullif(regexp_extract(branch, '([^.]+)\.[^.]+$', 1), '') AS parent_agent,
     -- a turn is a turn in the lane of the agent that answers it
     first_value(nullif(author, 'user') IGNORE NULLS) OVER (
-      PARTITION BY run_id ORDER BY nth ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS answers_it
+      PARTITION BY run_id ORDER BY nth ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS answers_it,
+    last_value(nullif(author, 'user') IGNORE NULLS) OVER (
+      PARTITION BY run_id ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS acted_before,
+    nth = max(nth) OVER (PARTITION BY run_id) AS is_last
   FROM events
 ),
 pieces AS (
@@ -112,7 +116,8 @@ told AS (
   FROM placed
   WHERE author <> 'user' AND (json_type(used) = 'OBJECT' OR error IS NOT NULL)
   UNION ALL BY NAME
-  SELECT nth, 1000000 AS part, run_id, 'reset' AS kind, author AS agent, 'rewind' AS tool, told AS at,
+  SELECT nth, 1000000 AS part, run_id, 'reset' AS kind,
+    coalesce(nullif(author, 'user'), acted_before, answers_it, '') AS agent, 'rewind' AS tool, told AS at,
     coalesce(actions ->> 'rewind_before_invocation_id', actions ->> 'rewindBeforeInvocationId') AS target, app AS workflow
   FROM placed
   WHERE coalesce(actions ->> 'rewind_before_invocation_id', actions ->> 'rewindBeforeInvocationId') <> ''
@@ -123,5 +128,15 @@ told AS (
   SELECT nth, 1000002 AS part, run_id, 'claim' AS kind, author AS agent, 'end_of_agent' AS tool, told AS at,
     'success' AS target, parent_agent, app AS workflow
   FROM placed WHERE coalesce(actions ->> 'end_of_agent', actions ->> 'endOfAgent') = 'true'
+  UNION ALL BY NAME
+  -- the agent's last words, where nothing was left to do
+  SELECT nth, 1000003 AS part, run_id, 'claim' AS kind, author AS agent, 'final_message' AS tool, told AS at,
+    'success' AS target, parent_agent, app AS workflow
+  FROM placed
+  WHERE is_last AND author NOT IN ('user', '') AND error IS NULL AND NOT said_in_part
+    AND coalesce(actions ->> 'end_of_agent', actions ->> 'endOfAgent', 'false') <> 'true'
+    AND len(list_filter(parts, lambda part: trim(part ->> 'text') <> '' AND coalesce(part ->> 'thought', 'false') <> 'true')) > 0
+    AND len(list_filter(parts, lambda part: coalesce(
+      part -> 'function_call', part -> 'functionCall', part -> 'function_response', part -> 'functionResponse') IS NOT NULL)) = 0
 )
 SELECT * EXCLUDE (nth, part) FROM told ORDER BY nth, part, kind
