@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.messages import Call, Reply, Turn, Words, is_message, steps, text_of
 from agentlens.readers.spans import handed_to
 
@@ -32,6 +33,16 @@ _OPEN_LIMIT: Final = 256
 """Conversations that a later request may still continue; the oldest is closed when there are more."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request to a model: before which message its answer begins, what it cost, how it failed."""
+
+    before: int
+    usage: dict[str, Any]
+    model: str | None
+    error: str | None = None
+
+
 @dataclass(slots=True)
 class Conversation:
     """One run as found: its messages and what stands beside them. ``place`` is a line or an index."""
@@ -40,7 +51,7 @@ class Conversation:
     messages: list[Any]
     beside: dict[str, Any]
     answers: int = 0  # messages at the end that are an answer to the others
-    usage: list[Any] = field(default_factory=list)
+    requests: list[_Request] = field(default_factory=list)
 
 
 def claim(head: Head) -> int:
@@ -121,7 +132,7 @@ def _conversations(source: Source, report: Report) -> Iterator[Conversation]:
             report.quarantine(place, "no chat messages here", unit)
             continue
         beside = value if isinstance(value, dict) else {}
-        yield from joined.add(Conversation(place, messages, beside, *_tail(beside)))
+        yield from joined.add(Conversation(place, messages, beside, *_tail(beside, len(messages))))
     yield from joined.rest()
     if loose:
         yield Conversation(0, loose, {})
@@ -144,14 +155,30 @@ def _values(source: Source, report: Report) -> Iterator[tuple[int, Any]]:
         yield 0, document
 
 
-def _tail(beside: dict[str, Any]) -> tuple[int, list[Any]]:
-    """Return how many messages answer a request, and what the answer cost."""
+def _tail(beside: dict[str, Any], length: int) -> tuple[int, list[_Request]]:
+    """Return how many of the messages answer a request, and what is known of that request."""
     if any(isinstance(beside.get(name), list) for name in _LISTS):
         return 0, []
     response = beside.get("response", beside)
     body = response.get("body", response) if isinstance(response, dict) else None
     usage = body.get("usage") if isinstance(body, dict) else None
-    return len(_answered(response)), [(usage, _model(beside))] if isinstance(usage, dict) else []
+    answers, error = len(_answered(response)), _refused(beside)
+    if not isinstance(usage, dict) and error is None:
+        return answers, []
+    usage = usage if isinstance(usage, dict) else {}
+    return answers, [_Request(length - answers, usage, _model(beside), error)]
+
+
+def _refused(beside: dict[str, Any]) -> str | None:
+    """Return the class of the failure of a request, as its response or the batch around it tells it."""
+    response = beside.get("response")
+    response = response if isinstance(response, dict) else {}
+    body = response.get("body", response)
+    for error in (body.get("error") if isinstance(body, dict) else None, beside.get("error")):
+        if known := status_class(response.get("status_code")) or failure_in({"error": error}):
+            code = error.get("code") if isinstance(error, dict) else None
+            return code if known == "tool_error" and isinstance(code, str) and code else known
+    return None
 
 
 class _Joined:
@@ -169,7 +196,7 @@ class _Joined:
             history = len(old.messages) - old.answers
             if old.messages[:history] == new.messages[:history] and history < len(new.messages) - new.answers:
                 del self.open[index]
-                new.place, new.usage = old.place, old.usage + new.usage
+                new.place, new.requests = old.place, old.requests + new.requests
                 break
         self.open.append(new)
         if len(self.open) > _OPEN_LIMIT:
@@ -212,7 +239,9 @@ def _events(found: Conversation, run_id: str, report: Report) -> Iterator[RawEve
     }
     events: list[RawEvent] = []
     waiting: list[RawEvent] = []
+    asked = [(request.before, event) for request, event in _requests(found, common)]
     for index, message in enumerate(found.messages):
+        events.extend(event for before, event in asked if before == index)
         if not isinstance(message, dict):
             if message is not None:
                 report.unknown["message that is no object"] += 1
@@ -225,14 +254,23 @@ def _events(found: Conversation, run_id: str, report: Report) -> Iterator[RawEve
             events.append(event)
             if isinstance(step, Call) and event.open:
                 waiting.append(event)
-    for order, (usage, model) in enumerate(found.usage):
-        tokens_in, tokens_out = _tokens(usage, "prompt", "input"), _tokens(usage, "completion", "output")
-        facts = {**common, "model": model, "tokens_in": tokens_in, "tokens_out": tokens_out}
-        events.append(RawEvent(kind="model", identity=f"model/{order}", **facts))
+    events.extend(event for before, event in asked if before >= len(found.messages))
     events.extend(_verdicts(found.beside, common))
     for order, event in enumerate(events):
         event.position = (found.place, order)
         yield event
+
+
+def _requests(found: Conversation, common: dict[str, Any]) -> Iterator[tuple[_Request, RawEvent]]:
+    for order, request in enumerate(found.requests):
+        facts = {
+            **common,
+            "model": request.model,
+            "tokens_in": _tokens(request.usage, "prompt", "input"),
+            "tokens_out": _tokens(request.usage, "completion", "output"),
+            "error_class": request.error,
+        }
+        yield request, RawEvent(kind="model", identity=f"model/{order}", **facts)
 
 
 def _event(step: Turn | Words | Call, place: str, common: dict[str, Any]) -> RawEvent:

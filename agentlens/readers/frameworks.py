@@ -1,4 +1,4 @@
-"""Attribute names of frameworks with a dialect of their own: the Vercel AI SDK, LiveKit, Strands."""
+"""Attribute names of frameworks with a dialect of their own (Vercel AI SDK, LiveKit, Strands), and of HTTP spans."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "model": ("ai.response.model", "ai.model.id"),
     "tokens_in": ("ai.usage.inputTokens", "ai.usage.promptTokens"),
     "tokens_out": ("ai.usage.outputTokens", "ai.usage.completionTokens"),
+    "http_status": ("http.response.status_code", "http.status_code"),
+    "resent": ("http.request.resend_count", "http.resend_count"),
     "failed": ("gen_ai.tool.status", "tool.status", "lk.function_tool.is_error"),
 }
 

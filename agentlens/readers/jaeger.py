@@ -113,10 +113,11 @@ def _status(told: dict[str, Any]) -> str:
 
 
 def _parent(raw: dict[str, Any], trace_id: str) -> str | None:
-    """Return the span this one belongs under: what it is a child of, in its own trace."""
-    for reference in listed(raw.get("references")):
-        if reference.get("refType") == "CHILD_OF" and _id(reference.get("traceID"), 16) in {trace_id, None}:
-            return _id(reference.get("spanID"), 8)
+    """Return the span this one belongs under, in its own trace: what it is a child of, else what it follows from."""
+    for kind in ("CHILD_OF", "FOLLOWS_FROM"):
+        for reference in listed(raw.get("references")):
+            if reference.get("refType") == kind and _id(reference.get("traceID"), 16) in {trace_id, None}:
+                return _id(reference.get("spanID"), 8)
     return _id(raw.get("parentSpanID"), 8)
 
 

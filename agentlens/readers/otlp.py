@@ -10,7 +10,8 @@ from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
-from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of, verdict
+from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of
+from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,8 +10,9 @@ from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.otlp import Line
 from agentlens.readers.plain_spans import STEP, linked, mapping, notes_of, pairs, status_of, text, when
-from agentlens.readers.spans import Span, Spans, facts_of, text_of, verdict
+from agentlens.readers.spans import Span, Spans, facts_of, text_of
 from agentlens.readers.tabular import columns, records_of, rows
+from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, traceloop
-from agentlens.readers.bodies import failure_in
+from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.tool_messages import tool_message
+from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,8 +36,6 @@ WAITS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """What a graph raises to ask a person: it waits, nothing failed."""
 _ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
 _ADDRESSEE: Final = ("agent_name", "agent", "target", "recipient", "coworker")
-_PASSED: Final = frozenset({"pass", "passed", "success", "succeeded", "true", "yes", "correct", "resolved"})
-_FAILED: Final = frozenset({"fail", "failed", "failure", "false", "no", "incorrect", "unresolved"})
 
 
 _ANY_TYPE: Final = frozenset(
@@ -316,7 +315,8 @@ class Spans:
         event.tokens_in = _count(get("tokens_in"))
         event.tokens_out = _count(get("tokens_out"))
         event.cost_usd = _amount(get("cost"))
-        event.error_class = _failure(span, ABSENT)[0]
+        event.error_class = _failure(span, ABSENT)[0] or status_class(get("http_status"))
+        event.attempt = _attempt(get("resent"))
         event.identity, twice = self._identity(span, "model", "", ABSENT)
         event.open = span.ended_at is None
         return [event, self._lineage(span, position)] if twice else [event]
@@ -334,7 +334,12 @@ class Spans:
         event = self._event(span, position, kind)
         event.agent = agent or None
         event.tool = agent if kind == "agent" else ""
-        event.error_class = _failure(span, ABSENT)[0]
+        error = _failure(span, ABSENT)[0]
+        if kind == "log":  # a request below an action: which try it was, how the other side answered
+            known = status_class(facts.get("http_status"))
+            error = known if known and error in {None, "", "unknown", facts.get("http_status")} else error
+            event.attempt = _attempt(facts.get("resent"))
+        event.error_class = error
         event.identity = f"span:{span.span_id}" if span.span_id else None
         event.open = span.ended_at is None
         event.parent_run_id = span.linked_trace if outermost else None
@@ -368,21 +373,6 @@ class Spans:
         if parent_id is not None:
             by_parent.setdefault((parent_id, kind, tool), own)
         return own.identity, twin is not None
-
-
-def verdict(event: RawEvent, facts: Mapping[str, Any], about: str | None) -> RawEvent:
-    """Make an event the verdict of an evaluation on the span ``about``: passed, failed, else unknown."""
-    label = facts.get("score_label", "").strip().lower()
-    name = facts.get("score_name", "")
-    event.kind = "verdict"
-    event.outcome = "passed" if label in _PASSED else "failed" if label in _FAILED else "unknown"
-    event.target = name or "evaluation"
-    event.tool = ""
-    if event.identity is None:
-        event.span_id, event.parent_span_id = None, about
-        event.ended_at = None
-        event.identity = f"verdict:{about}:{name}:{event.at}"
-    return event
 
 
 def _same(one: _Twin, other: _Twin) -> bool:
@@ -479,6 +469,12 @@ def _count(value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+
+
+def _attempt(resent: Any) -> int | None:
+    """Return which attempt a request was, from how often it had been sent again."""
+    again = _count(resent)
+    return None if again is None else again + 1
 
 
 def _amount(value: Any) -> float | None:

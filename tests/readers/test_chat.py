@@ -144,8 +144,9 @@ def test_a_request_and_its_response_are_one_conversation() -> None:
         "response": {"choices": [{"message": ENDED}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
     }
     found = events(lines(first, second))
-    assert told(found)[:3] == EXPECTED
-    assert [(event.tokens_in, event.tokens_out, event.model) for event in found[3:]] == [
+    assert told([event for event in found if event.kind != "model"]) == EXPECTED
+    requests = [event for event in found if event.kind == "model"]
+    assert [(event.tokens_in, event.tokens_out, event.model) for event in requests] == [
         (5, 1, "m"),
         (9, 2, "m"),
     ]
@@ -464,3 +465,29 @@ def test_the_addressee_of_a_general_handoff_tool_stands_in_its_arguments() -> No
     made = call("c", "transfer_to_agent", '{"agent_name": "writer"}')
     (event,) = events(lines({"messages": [{"role": "assistant", "tool_calls": [made]}]}))
     assert (event.kind, event.target) == ("handoff", "writer")
+
+
+def test_a_request_stands_before_its_answer_and_a_refused_one_is_told() -> None:
+    """Its tokens belong in front of what they paid for; a batch line without an answer still was a request."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 2}
+    rows = [
+        {
+            "request": {"model": "m", "messages": [ASKED]},
+            "response": {"choices": [{"message": CALLED}], "usage": usage},
+        },
+        {
+            "request": {"model": "m", "messages": [ASKED, CALLED, REPLIED]},
+            "response": {"choices": [{"message": ENDED}], "usage": usage},
+        },
+    ]
+    assert [event.kind for event in events(lines(*rows))] == ["message", "model", "tool", "model", "message"]
+    limit = {"error": {"message": "slow down", "type": "x"}}
+    batch = [
+        {"custom_id": "a", "response": {"status_code": 429, "body": limit}, "error": None},
+        {"custom_id": "b", "response": None, "error": {"code": "batch_expired", "message": "late"}},
+    ]
+    found = events(lines(*batch), "openai-chat")
+    assert [(event.run_id, event.kind, event.error_class) for event in found] == [
+        ("a", "model", "rate_limit"),
+        ("b", "model", "batch_expired"),
+    ]

@@ -93,6 +93,16 @@ def test_what_a_span_follows_from_is_no_parent() -> None:
     assert (event.parent_span_id, event.parent_run_id) == (None, "f" * 32)
 
 
+def test_what_a_span_follows_from_in_its_own_trace_is_where_it_belongs() -> None:
+    """A handoff that only follows from its agent's span stands in that agent's lane; a real parent comes first."""
+    after = [{"refType": "FOLLOWS_FROM", "traceID": TRACE, "spanID": sid(1)}]
+    below = [*after, {"refType": "CHILD_OF", "traceID": TRACE, "spanID": sid(2)}]
+    handoff = {"traceloop.span.kind": "handoff", "gen_ai.handoff.to_agent": "B"}
+    for references, parent in ((after, sid(1)), (below, sid(2))):
+        (event,) = events(json.dumps(span(3, "handoff", handoff, references=references)).encode())
+        assert (event.kind, event.target, event.parent_span_id, event.agent) == ("handoff", "B", parent, None)
+
+
 def test_times_that_are_none_are_left_out_and_counted() -> None:
     """No duration leaves a span open, no start leaves it without a time."""
     (event,), report = records(json.dumps(span(2, "x", SEARCH, startTime=1.5, duration=None)).encode())

@@ -485,3 +485,40 @@ def test_a_question_a_graph_raises_is_a_wait_and_no_failure() -> None:
 def test_requests_may_be_wrapped(name: str) -> None:
     """Interfaces of stores put them under a name of their own."""
     assert sorted_said(events(json.dumps({name: SMALL}).encode())) == sorted_said(events(lines(SMALL)))
+
+
+@pytest.mark.parametrize(
+    ("plain", "error", "attempt"),
+    [
+        ({"http.response.status_code": 503, "http.request.resend_count": 2}, "server_error", 3),
+        ({"http.response.status_code": "429"}, "rate_limit", None),
+        ({"http.status_code": 200, "http.request.resend_count": "x"}, None, None),
+        ({"http.response.status_code": 503, "error.type": "ConnectionError"}, "ConnectionError", None),
+    ],
+)
+def test_a_request_below_an_action_says_which_try_it_was(
+    plain: dict[str, Any], error: str | None, attempt: int | None
+) -> None:
+    """The first request was not sent again; a status from 400 on is a failure, unless the span names its own."""
+    status = {"code": 2 if "error.type" in plain else 0}
+    event = only(lines(request(span(4, "POST", plain, parent=2, status=status))), "log")
+    assert (event.error_class, event.attempt) == (error, attempt)
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        ({"label": "incorrect", "score": 0}, "failed"),
+        ({"label": "correct", "score": 0}, "passed"),
+        ({"score": 1}, "passed"),
+        ({"score": 0.0}, "failed"),
+        ({"score": 0.4}, "unknown"),
+        ({"label": "relevant", "score": 1}, "unknown"),
+        ({"label": ["x"], "score": [1]}, "unknown"),
+        ("incorrect", "unknown"),
+    ],
+)
+def test_what_an_evaluator_put_out_is_its_verdict_where_it_names_no_label(told: Any, outcome: str) -> None:
+    """Its label, else a score of 0 or 1; a part of a score is neither."""
+    plain = {"openinference.span.kind": "EVALUATOR", "output.value": json.dumps(told)}
+    assert only(lines(request(span(4, "judge", plain, parent=2))), "verdict").outcome == outcome
