@@ -98,6 +98,7 @@ def calibrate(
     max_uncertain: float | None = None,
     seed: int = 0,
     shares: tuple[float, float, float] | None = None,
+    largest: int | None = None,
     incumbent: Rule | RuleBook | str | Path | None = None,
     within_events: int = 20,
     tol_events: int = 0,
@@ -128,7 +129,11 @@ def calibrate(
     max_uncertain
         A second limit: healthy runs whose only mark is an uncertain event.
     seed, shares
-        Of the splits: explore, certify, test. Shares are chosen from the number of groups where None.
+        Of the splits: explore, certify, test. Shares are chosen from the number of groups where None; without an
+        explore share the chain is the one from the incumbent, whole, fixed beforehand.
+    largest
+        For ``share``: M, the most runs of a task group that count, the same ones for a seed. None: all of them, and M
+        is the size of the largest group.
     incumbent
         The rule in use, that others are compared with.
     within_events
@@ -160,6 +165,7 @@ def calibrate(
             delta=delta,
             max_uncertain=max_uncertain,
             seed=seed,
+            largest=largest,
             looking=Looking(within_events=within_events),
         ),
         shares=shares,

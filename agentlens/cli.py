@@ -353,6 +353,12 @@ def _calibrate(parser: argparse.ArgumentParser) -> None:
         help="shares of explore, certify and test (default: by the number of groups)",
     )
     parser.add_argument(
+        "--largest",
+        type=int,
+        metavar="N",
+        help="with --objective share: count at most N runs of a task group (default: all)",
+    )
+    parser.add_argument(
         "--within", type=int, default=20, metavar="N", help="D of detection@D, events (default 20)"
     )
     parser.add_argument(

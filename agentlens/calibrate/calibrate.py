@@ -29,9 +29,9 @@ from agentlens.calibrate.spans import groups_of, run_spans
 from agentlens.calibrate.splits import Splits, split_groups
 from agentlens.calibrate.sweep import sweep
 from agentlens.calibrate.truth import Matching, Truth, lay, strongest
-from agentlens.errors import InputError
+from agentlens.errors import InputError, SettingsError
 from agentlens.model.event import ACTIONS
-from agentlens.model.label import Scope
+from agentlens.model.label import Scope, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,8 @@ SETTINGS = pl.Schema({"cell": pl.Int32(), "family": pl.String(), "setting": pl.S
 """Which class each setting of the grid is in: settings of one cell are one detector."""
 
 
+_LEAST_GROUPS = 2
+_HEALTHY = "runs labelled healthy (scope run); unlabelled is not healthy"
 BOUNDS = (
     *("healthy_runs", "healthy_groups", "alarmed_runs", "fpr", "fpr_low", "fpr_high", "fpr_if_uncertain"),
     *("incidents", "detected", "detection", "detection_low", "detection_high"),
@@ -149,7 +151,7 @@ def calibrate_loops(
     offered, cells = _offered(plan)
     found = sweep(parts, cells, policies=policies, actions=actions)
     truth = lay(mine, found.actions, spans, plan.matching)
-    _refuse_one_sided(truth, plan.goal)
+    _refuse_one_sided(mine, truth, plan.goal)
     runs, splits, shares = _split(spans, strongest(mine), truth, plan)
     board = Board(found, truth, runs)
     number = {cell.key: n for n, cell in enumerate(cells)}
@@ -198,14 +200,14 @@ def _offered(plan: Plan) -> tuple[dict[str, tuple[Setting, ...]], list[Cell]]:
     return offered, classes(settings)
 
 
-def _refuse_one_sided(truth: Truth, goal: Goal) -> None:
-    counts = dict(truth.runs["state"].value_counts().rows())
-    if goal.objective == "fpr" and not counts.get("healthy"):
-        raise InputError.at(
-            "labels",
-            "no healthy run: a false-positive rate can not be measured",
-            accepted="runs labelled healthy (scope run); unlabelled is not healthy",
-        )
+def _refuse_one_sided(labels: pl.DataFrame, truth: Truth, goal: Goal) -> None:
+    kept = strongest(labels).join(truth.runs, on="run_id", how="semi")
+    if goal.objective == "fpr" and not (truth.runs["state"] == "healthy").any():
+        what = "no healthy run: a false-positive rate can not be measured"
+        raise InputError.at("labels", what, accepted=_HEALTHY)
+    if not (kept["label"] == str(State.HEALTHY)).any():
+        what = "nothing is labelled healthy: a share of false alarms can not be measured"
+        raise InputError.at("labels", what, accepted=_HEALTHY)
     if not truth.incidents.height:
         raise InputError.at(
             "labels",
@@ -220,6 +222,10 @@ def _split(
     """Labelled runs with group, split and state. Runs without labels tie groups together and are then left out."""
     groups = groups_of(spans, labels).join(truth.runs, on="run_id", how="inner", maintain_order="left")
     healthy = groups.filter(pl.col("state") == "healthy")["task_group"].n_unique()
+    tasks = groups["task_group"].n_unique()
+    if tasks < _LEAST_GROUPS:
+        accepted = "at least two independent task groups; label more tasks"
+        raise SettingsError.value("task groups", tasks, accepted)
     shares = plan.shares or default_shares(plan.goal, healthy)
     times = spans.select(
         "run_id", pl.col("first_at").alias("started_at"), pl.col("last_at").alias("ended_at")
@@ -246,6 +252,9 @@ def profile_tables(
             "p_value": answer.p_value,
             "test": answer.test,
             "chain": answer.chain,
+            "chain_from": answer.chain_from,
+            "test_split": found.shares[2] > 0,
+            **answer.bet,
             "more_groups": answer.more_groups,
         },
     }

@@ -3,7 +3,7 @@
 Per task group A runs alarm, F of them falsely, and M bounds A whatever the rule. Were the true share
 ``E[F] / E[A]`` above alpha, ``1 + s * (alpha * A - F) / M`` would have a mean of at most 1 for every stake s in
 ``(0, 1 / (1 - alpha))``, so the product over independent groups exceeds ``1 / delta`` with probability at most
-delta. M and s are fixed before any alarm is read: M from the sizes of groups, s from M.
+delta. M and s are fixed before any alarm is read: M is the size of the largest group, or given; s follows from M.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from agentlens.calibrate.certificate import check_limits
 from agentlens.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 _MOST_STAKE = 0.98
 _HOPED = 0.25
 """The stake is the best one if the true share is a quarter of the limit."""
-_WHOLE_GROUPS = 0.95
 _TOO_MANY = 10_000_000
 
 
@@ -42,16 +39,6 @@ def stake(alpha: float, largest: int) -> float:
     (0.7576, 0.9899)
     """
     return min(_MOST_STAKE, (1 - _HOPED) * largest) / (1 - alpha)
-
-
-def group_cap(sizes: Sequence[int]) -> int:
-    """M: the size that 95 % of groups do not exceed. Larger groups are cut to it by `chosen_runs`.
-
-    Every doubling of M doubles the alarms that a certificate needs, so a few large groups would decide for all.
-    """
-    if not len(sizes):
-        return 1
-    return int(np.sort(np.asarray(sizes))[math.ceil(_WHOLE_GROUPS * len(sizes)) - 1])
 
 
 def chosen_runs(runs: pl.DataFrame, cap: int, seed: int) -> pl.Series:

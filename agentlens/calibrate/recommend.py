@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentlens.calibrate.certificate import Step
 
 Objective = Literal["fpr", "share"]
+_FIXED = "fixed beforehand, no explore split"
 
 CERTIFICATE = pl.Schema(
     {
@@ -55,6 +56,8 @@ class Goal:
     ``max_fpr``: the limit alpha, of the false-positive rate per healthy run (``objective="fpr"``) or of the share of
     false alarms among alarms (``"share"``). ``delta``: chance that a certified rule is over the limit after all.
     ``max_uncertain``: a second limit, on the share of healthy runs whose only mark is an uncertain event.
+    ``largest``: for the share, M, a number of runs a group fixed beforehand: of larger groups a seeded hash draws as
+    many. None: M is the size of the largest group that is tested, and no run is left out.
     """
 
     objective: Objective = "fpr"
@@ -62,6 +65,7 @@ class Goal:
     delta: float = 0.05
     max_uncertain: float | None = None
     seed: int = 0
+    largest: int | None = None
     looking: Looking = field(default_factory=Looking)
 
     def __post_init__(self) -> None:
@@ -71,11 +75,20 @@ class Goal:
             raise SettingsError.unknown("objective", self.objective, ("fpr", "share"))
         if self.max_uncertain is not None and not 0 < self.max_uncertain < 1:
             raise SettingsError.value("max_uncertain", self.max_uncertain, "a share above 0 and below 1")
+        if self.seed < 0:
+            raise SettingsError.value("seed", self.seed, "a whole number from 0")
+        if self.largest is not None and (self.largest < 1 or self.objective != "share"):
+            accepted = "runs a group, from 1, and only where the objective is share"
+            raise SettingsError.value("largest", self.largest, accepted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The answer. ``cell`` is None where nothing may be recommended; ``test`` says how certify was read."""
+    """The answer. ``cell`` is None where nothing may be recommended; ``test`` says how certify was read.
+
+    ``chain_from``: where the walk's chain or its start is from. ``bet``: of a share, ``largest`` (M), ``largest_from``,
+    ``stake`` and ``dropped_runs``, all fixed before any alarm was read; empty otherwise.
+    """
 
     status: Status
     cell: int | None
@@ -84,17 +97,19 @@ class Recommendation:
     test: str
     more_groups: int | None
     p_value: float | None
+    chain_from: str
+    bet: dict[str, Any]
 
 
 def default_shares(goal: Goal, healthy_groups: int) -> tuple[float, float, float]:
     """Split shares from the number of groups alone, before any alarm is read.
 
     Three parts where 40 % of the healthy groups can certify something; else no exploring and a chain fixed
-    beforehand. The false share of alarms needs a group or so for every alarm's worth of ``1 / alpha``: all groups
-    certify a chain fixed beforehand.
+    beforehand. The false share of alarms needs hundreds of groups: a fifth explores where its chain starts, the rest
+    certify, and none are kept for a test.
     """
     if goal.objective == "share":
-        return (0.0, 1.0, 0.0)
+        return (0.2, 0.8, 0.0)
     needed = groups_needed(0, goal.max_fpr, goal.delta)
     if 0.4 * healthy_groups < needed <= 0.8 * healthy_groups:
         return (0.0, 0.8, 0.2)
@@ -106,17 +121,12 @@ class Tester:
 
     def __init__(self, board: Board, goal: Goal, splits: Sequence[str] = ("certify",)) -> None:
         self.board, self.goal = board, goal
+        self.bet: dict[str, Any] = {}
         kept = board.in_splits(splits)
         self.healthy: Bits = kept & board.healthy
         if goal.objective == "share":
-            judged = board.runs.select("run_id", "task_group").filter(pl.Series(kept))
-            self.cap = ratio.group_cap(
-                judged.group_by("task_group").len().sort("task_group")["len"].to_list()
-            )
-            chosen = np.zeros(board.runs.height, dtype=bool)
-            chosen[np.flatnonzero(kept)] = ratio.chosen_runs(judged, self.cap, goal.seed).to_numpy()
-            self.kept: Bits = chosen
-            self.method = f"bet on the ratio, groups of at most {self.cap} runs"
+            self.kept: Bits = self._at_most(kept)
+            self.method = self._how(kept)
             return
         self.kept = self.healthy
         sizes = np.bincount(board.group_of_run[self.healthy], minlength=len(board.groups))
@@ -126,6 +136,28 @@ class Tester:
         if self.drawn and groups:
             self.kept = self._one_run_a_group()
         self.method = "exact binomial, one run a group" if self.drawn else "mixture bet, every run of a group"
+
+    def _at_most(self, kept: Bits) -> Bits:
+        """Fix M, and of larger groups the runs that are drawn: sizes alone decide, no alarm is read."""
+        sizes = np.bincount(self.board.group_of_run[kept], minlength=1)
+        self.cap = self.goal.largest or max(int(sizes.max()), 1)
+        judged = self.board.runs.select("run_id", "task_group").filter(pl.Series(kept))
+        chosen = np.zeros(kept.size, dtype=bool)
+        chosen[np.flatnonzero(kept)] = ratio.chosen_runs(judged, self.cap, self.goal.seed).to_numpy()
+        self.bet = {
+            "largest": self.cap,
+            "largest_from": "the largest group" if self.goal.largest is None else "given",
+            "stake": ratio.stake(self.goal.max_fpr, self.cap),
+            "dropped_runs": int(kept.sum() - chosen.sum()),
+        }
+        return chosen
+
+    def _how(self, kept: Bits) -> str:
+        bet = self.bet
+        left_out = (
+            f", {bet['dropped_runs']:,} of {int(kept.sum()):,} runs left out" if bet["dropped_runs"] else ""
+        )
+        return f"bet on the ratio, M = {self.cap} ({bet['largest_from']}{left_out}), stake {bet['stake']:.3f}"
 
     @property
     def groups(self) -> int:
@@ -258,7 +290,7 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
         Whether there is an explore split to choose a chain on; without one the first chain is walked.
     """
     name = choose_chain(board, goal, offered) if explored and len(offered) > 1 else next(iter(offered))
-    cells = offered[name]
+    cells, chosen_on = offered[name], "explore" if explored else _FIXED
     if explored and goal.objective == "share":
         cells = cells[_likeliest(board, goal, cells) :]
     tester = Tester(board, goal)
@@ -271,12 +303,23 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
     certified = [cells[step.index] for step in steps if step.certified]
     if certified:
         cell = _best(board, goal, certified)
-        return _answer(Status.CERTIFIED, cell, certificate, tester)
+        return _answer(Status.CERTIFIED, cell, certificate, tester, chosen_on)
     hopeful = certificate.filter((pl.col("rate") <= goal.max_fpr) & pl.col("more_groups").is_not_null())
+    hopeful = hopeful.filter(pl.col("cell").is_in(_looks_fine(board, goal, hopeful["cell"].to_list())))
     if hopeful.is_empty():
-        return _answer(Status.INFEASIBLE, None, certificate, tester)
+        return _answer(Status.INFEASIBLE, None, certificate, tester, chosen_on)
     nearest = hopeful.filter(pl.col("more_groups") == pl.col("more_groups").min())
-    return _answer(Status.PROVISIONAL, _best(board, goal, nearest["cell"].to_list()), certificate, tester)
+    cell = _best(board, goal, nearest["cell"].to_list())
+    return _answer(Status.PROVISIONAL, cell, certificate, tester, chosen_on)
+
+
+def _looks_fine(board: Board, goal: Goal, cells: Sequence[int]) -> list[int]:
+    """Cells that stay within the limit on explore and certify together: what explore saw is not forgotten."""
+    if not cells:
+        return []
+    seen = rates(board, ["explore", "certify"], incumbent=cells[0], looking=goal.looking, only=cells)
+    limited = "false_share" if goal.objective == "share" else "fpr"
+    return seen.filter(pl.col(limited).fill_null(0.0) <= goal.max_fpr)["cell"].to_list()
 
 
 def _likeliest(board: Board, goal: Goal, cells: Sequence[int]) -> int:
@@ -286,7 +329,9 @@ def _likeliest(board: Board, goal: Goal, cells: Sequence[int]) -> int:
     return p_values.index(min(p_values))
 
 
-def _answer(status: Status, cell: int | None, certificate: pl.DataFrame, tester: Tester) -> Recommendation:
+def _answer(
+    status: Status, cell: int | None, certificate: pl.DataFrame, tester: Tester, chosen_on: str
+) -> Recommendation:
     mine = certificate.filter(pl.col("cell") == cell) if cell is not None else certificate.clear()
     row = mine.row(0, named=True) if mine.height else {}
     return Recommendation(
@@ -297,6 +342,8 @@ def _answer(status: Status, cell: int | None, certificate: pl.DataFrame, tester:
         test=tester.method,
         more_groups=row.get("more_groups"),
         p_value=row.get("p_value"),
+        chain_from=chosen_on,
+        bet=tester.bet,
     )
 
 

@@ -37,6 +37,7 @@ def run(args: Namespace) -> int:
         max_uncertain=args.max_uncertain,
         seed=args.seed,
         shares=shares(args.shares),
+        largest=args.largest,
         incumbent=args.incumbent,
         within_events=args.within,
         tol_events=args.tolerance,
@@ -100,6 +101,7 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
     facts: list[tuple[str, object]] = [
         ("rule", plain(result.rule or "none")),
         ("limit", f"{limit} at most {told['max_fpr']:g}, wrong with a chance of at most {told['delta']:g}"),
+        ("chain", _chain(told)),
         ("test", told["test"] + ("" if told["p_value"] is None else f", p = {told['p_value']:.3g}")),
     ]
     if result.status == "PROVISIONAL":
@@ -121,6 +123,13 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         ("void if", "normaliser, fingerprint, label or key version changes"),
     ]
     return facts
+
+
+def _chain(told: dict[str, Any]) -> str:
+    """Which rules were walked, and who chose them: explore, or nobody who had seen an alarm."""
+    what = "its start chosen" if told["objective"] == "share" else "chosen"
+    said = f"{what} on explore" if told["chain_from"] == "explore" else told["chain_from"]
+    return f"{told['chain']}; {said}"
 
 
 def _splits(result: Calibration, made: dict[str, Any]) -> str:

@@ -15,7 +15,9 @@ def fleet():
         *(lane(f"i{i}", "abxxxxxx", at=9_000 + 1_000 * i) for i in range(2)),
     )
     rows = [{"run_id": f"h{i}", "scope": "run", "label": "healthy", "task_group": f"g{i}"} for i in range(6)]
-    rows += [{"run_id": f"i{i}", "scope": "run", "label": "incident", "task_group": f"j{i}"} for i in range(2)]
+    rows += [
+        {"run_id": f"i{i}", "scope": "run", "label": "incident", "task_group": f"j{i}"} for i in range(2)
+    ]
     return events, labels(*rows)
 
 

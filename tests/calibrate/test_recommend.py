@@ -12,10 +12,10 @@ from agentlens.calibrate.calibrate import Plan, calibrate_loops
 from agentlens.calibrate.certificate import Status, bet_limit, p_bet
 from agentlens.calibrate.chains import chains, loosened, nested
 from agentlens.calibrate.grid import baselines
-from agentlens.calibrate.ratio import chosen_runs, group_cap, more_groups, p_share, stake
+from agentlens.calibrate.ratio import chosen_runs, more_groups, p_share, stake
 from agentlens.calibrate.recommend import Goal, default_shares
 from agentlens.datasets import LaneModel, synthetic_lanes
-from agentlens.errors import SettingsError
+from agentlens.errors import InputError, SettingsError
 from tests.calibrate.small import labels, lane, lanes
 
 
@@ -61,10 +61,8 @@ def test_stakes_stay_inside_what_the_bet_allows():
             assert 0 < stake(alpha, largest) < 1 / (1 - alpha)
 
 
-def test_a_few_large_groups_do_not_set_the_size():
-    """The cap is what 95 % of groups do not exceed; larger groups give that many runs, the same each time."""
-    assert group_cap([6] * 97 + [40] * 3) == 6
-    assert group_cap([]) == 1
+def test_a_seeded_hash_draws_from_large_groups():
+    """Larger groups give as many runs as asked, the same each time for a seed."""
     runs = pl.DataFrame({"run_id": [f"r{i}" for i in range(9)], "task_group": ["a"] * 6 + ["b"] * 3})
     kept = runs.filter(chosen_runs(runs, 4, seed=1))
     assert kept.group_by("task_group").len().sort("task_group").rows() == [("a", 4), ("b", 3)]
@@ -87,12 +85,12 @@ def test_the_upper_limit_is_where_the_bet_turns():
 
 
 def test_shares_come_from_counts_alone():
-    """Three parts where 40 % can certify, no exploring where only 80 % can, all of it for a share of alarms."""
+    """Three parts where 40 % can certify, no exploring where only 80 % can; for a share a fifth explores."""
     goal = Goal()
     assert default_shares(goal, 748) == (0.4, 0.4, 0.2)
     assert default_shares(goal, 500) == (0.0, 0.8, 0.2)
     assert default_shares(goal, 100) == (0.4, 0.4, 0.2)
-    assert default_shares(Goal(objective="share"), 5000) == (0.0, 1.0, 0.0)
+    assert default_shares(Goal(objective="share"), 5000) == (0.2, 0.8, 0.0)
 
 
 def synthetic(runs: int, *, seed: int = 3, **more):
@@ -175,6 +173,9 @@ def test_a_second_limit_is_met_too_or_nothing_is_certified():
         ({"delta": 0.0}, "delta = 0.0"),
         ({"objective": "f1"}, "unknown objective 'f1'"),
         ({"max_uncertain": 2}, "max_uncertain = 2"),
+        ({"seed": -1}, "seed = -1"),
+        ({"objective": "share", "largest": 0}, "largest = 0"),
+        ({"largest": 3}, "largest = 3"),
     ],
 )
 def test_limits_that_nothing_or_everything_meets_are_refused(settings, said):
@@ -195,7 +196,7 @@ INCIDENT = [{"run_id": "i0", "scope": "run", "label": "incident", "task_group": 
         (HEALTHY, "no incident"),
         (
             [{**row, "task_group": "one"} for row in HEALTHY + INCIDENT],
-            "at least three independent task groups",
+            "at least two independent task groups",
         ),
         ([{"operation_id": "o", "scope": "handoff", "label": "healthy"}], "none is about a run"),
     ],
@@ -234,9 +235,8 @@ def failing_runs(tasks: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_a_share_of_false_alarms_is_certified_up_to_the_rule_that_breaks_it():
     """The chain from the incumbent stops where every tenth task alarms falsely; the loosest certified rule is chosen."""
     events, told = failing_runs(120)
-    found = calibrate_loops(
-        [events.lazy()], told, Plan(goal=Goal(objective="share", max_fpr=0.05), grid=False)
-    )
+    goal = Goal(objective="share", max_fpr=0.05)
+    found = calibrate_loops([events.lazy()], told, Plan(goal=goal, grid=False, shares=(0, 1, 0)))
     certified = dict(found.answer.certificate.select("rule", "certified").rows())
     assert found.answer.status == Status.CERTIFIED
     assert certified["laps((4, 3, 2))"]
@@ -254,3 +254,63 @@ def test_explore_says_where_the_chain_of_a_share_starts():
     assert found.answer.certificate["groups"].to_list() == [120] * found.answer.certificate.height
     assert found.answer.certificate["tested"][0]
     assert found.answer.status == Status.CERTIFIED
+
+
+def test_a_share_says_how_its_bet_was_fixed():
+    """M is the largest group and leaves nothing out, or is given, and then the runs that are not drawn are counted."""
+    events, told = failing_runs(40)
+    told = told.with_columns(
+        pl.col("task_group").replace("t1", "t0")
+    )  # one group of four runs, others of two
+    goal = Goal(objective="share", max_fpr=0.05)
+
+    def told_by(goal: Goal, **more):
+        return calibrate_loops([events.lazy()], told, Plan(goal=goal, grid=False, **more)).answer
+
+    whole = told_by(goal, shares=(0, 1, 0))
+    assert whole.bet == {
+        "largest": 4,
+        "largest_from": "the largest group",
+        "stake": stake(0.05, 4),
+        "dropped_runs": 0,
+    }
+    assert "M = 4 (the largest group)" in whole.test
+    assert whole.chain_from == "fixed beforehand, no explore split"
+    assert whole.certificate["groups"][0] == 39
+    cut = told_by(Goal(objective="share", max_fpr=0.05, largest=2), shares=(0, 1, 0))
+    assert (cut.bet["largest"], cut.bet["largest_from"], cut.bet["dropped_runs"]) == (2, "given", 2)
+    assert "2 of 80 runs left out" in cut.test
+    explored = told_by(goal)
+    assert explored.chain_from == "explore"
+    assert explored.certificate["groups"][0] == 31
+
+
+@pytest.mark.parametrize("shares", [None, (0.0, 1.0, 0.0)])
+def test_a_share_needs_something_healthy_and_two_groups(shares):
+    """Incidents alone, or one task group, are refused whatever the shares."""
+    events, told = failing_runs(12)
+    plan = Plan(goal=Goal(objective="share", max_fpr=0.05), grid=False, shares=shares)
+    with pytest.raises(InputError, match=r"nothing is labelled healthy.*accepted: runs labelled healthy"):
+        calibrate_loops([events.lazy()], told.filter(pl.col("label") == "incident"), plan)
+    with pytest.raises(SettingsError, match=r"task groups = 1 .*at least two independent task groups"):
+        calibrate_loops([events.lazy()], told.with_columns(task_group=pl.lit("one")), plan)
+
+
+def test_what_explore_saw_over_the_limit_does_not_look_fine():
+    """Old tasks alarm falsely under every rule and new ones do not: too few to certify, and not called fine either."""
+    frames, rows = [], []
+    for n in range(60):
+        text = "a" * 32 if n < 10 else "abcdefghijklmnopqrstuvwxyz012345"
+        frames.append(lane(f"h{n:03d}", text, at=1000 * n))
+        rows.append({"run_id": f"h{n:03d}", "scope": "run", "label": "healthy", "task_group": f"t{n}"})
+        if n % 10 == 5:
+            frames.append(lane(f"i{n:03d}", "ab" + "x" * 30, at=1000 * n))
+            rows.append({"run_id": f"i{n:03d}", "scope": "run", "label": "incident", "task_group": f"t{n}"})
+    events, told = lanes(*frames).lazy(), labels(*rows)
+    found = calibrate_loops([events], told, Plan(goal=Goal(max_fpr=0.05), grid=False))
+    assert found.answer.certificate["alarms"].to_list() == [0] * found.answer.certificate.height
+    assert (found.answer.status, found.answer.cell) == (Status.INFEASIBLE, None)
+    late = calibrate_loops(
+        [events], told.filter(pl.col("run_id") > "h009"), Plan(goal=Goal(max_fpr=0.05), grid=False)
+    )
+    assert late.answer.status == Status.PROVISIONAL
