@@ -46,7 +46,7 @@ def judge_hard(lanes: pl.DataFrame, *, rule: Rule, policies: Policies) -> pl.Dat
     if not flag.any():
         return lanes
     part = _taken(lanes, _whole_lanes(lanes, flag)).drop(DECIDED)
-    part = cycles.with_lengths(part.lazy(), rule, versions=True).collect()
+    part = cycles.with_lengths(part.lazy(), rule, versions=True).collect(engine="in-memory")
     part = pl.concat(
         [part, longest_possible(part, rule), waiting(part, policies), retrying(part, policies)],
         how="horizontal",
@@ -60,7 +60,7 @@ def fill_unknown(lanes: pl.DataFrame, *, rule: Rule) -> pl.DataFrame:
     if not flag.any():
         return lanes
     part = _taken(lanes, _whole_lanes(lanes, flag))
-    part = cycles.with_lengths(part.lazy(), rule, versions=True).collect()
+    part = cycles.with_lengths(part.lazy(), rule, versions=True).collect(engine="in-memory")
     part = part.with_columns(longest_possible(part, rule))
     return _put_back(lanes, part, [f"{kind}_{p}" for kind in "SH" for p in range(1, rule.max_period + 1)])
 
@@ -126,7 +126,7 @@ def _in_full(part: pl.DataFrame, rule: Rule) -> pl.DataFrame:
             .alias("policy_source"),
         )
         .select("place", *DECIDED)
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

@@ -48,6 +48,7 @@ _COLUMNS = (
     "fingerprint_version",
     "key_id",
 )
+_COMPARED = ("action_signature", "progress_fingerprint", "milestone", "external_input")
 
 
 def conform(events: pl.LazyFrame, columns: Iterable[str]) -> pl.LazyFrame:
@@ -172,7 +173,9 @@ def _starts(opens: pl.Series) -> _Rows:
 def _numbered(frame: pl.DataFrame, starts: _Rows) -> pl.DataFrame:
     """Number the rows of an ordered frame, and name the first of each lane."""
     lengths = np.diff(starts, append=np.int32(frame.height))
+    # Columns read from several files lie in as many pieces; those compared with themselves, shifted, lie in one.
     return frame.with_columns(
+        *frame.select(_COMPARED).rechunk(),
         pl.int_range(frame.height, dtype=ROW, eager=True).alias("row"),
         pl.Series("start", np.repeat(starts, lengths), dtype=ROW),
     )

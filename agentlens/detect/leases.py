@@ -47,7 +47,7 @@ def waiting(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
             _state(),
             pl.when("own").then(code(SOURCE["event"])).otherwise(code(SOURCE["file"])).alias("source"),
         )
-        .collect()
+        .collect(engine="in-memory")
     )
     state, source = np.zeros(lanes.height, dtype=np.uint8), np.zeros(lanes.height, dtype=np.uint8)
     place = leased["row"].to_numpy()

@@ -99,7 +99,7 @@ def scores(
         known = cycles.with_lengths(lanes.lazy(), rule).with_columns(
             pl.col(f"S_{p}").alias(f"H_{p}") for p in periods
         )
-        filled = fill_unknown(known.collect(), rule=rule)
+        filled = fill_unknown(known.collect(engine="in-memory"), rule=rule)
         return filled.select(*_KEY, *(pl.col(column).alias(name) for name, column in named.items()))
 
     schema = {**{name: VERDICTS[name] for name in _KEY}, **dict.fromkeys(named, ROW())}
@@ -128,7 +128,7 @@ def _judged(lanes: pl.DataFrame, rule: Rule, policies: Policies) -> pl.DataFrame
         "stalled_events",
         code(codes.NONE).alias("policy_source"),
     )
-    return judge_hard(decided.collect(), rule=rule, policies=policies)
+    return judge_hard(decided.collect(engine="in-memory"), rule=rule, policies=policies)
 
 
 def _output() -> list[pl.Expr]:
