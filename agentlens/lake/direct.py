@@ -54,7 +54,7 @@ def read_file(
     gathered = Gathered(normaliser, records.append)
     for source in sources:
         piece = Piece(source=source, source_id=source_id(source.name), format=format, sql=sql)
-        native = Native()
+        native = Native(as_written=True)
         try:
             found = format_of(piece)
             for events in batches(piece, found, report, native):

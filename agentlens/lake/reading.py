@@ -142,15 +142,17 @@ class Gathered:
 
 @dataclass
 class Native:
-    """Receipts and branch receipts of one source."""
+    """Receipts and branch receipts of one source; ``as_written``: see `receipts_frame`."""
 
+    as_written: bool = False
     receipts: list[RawReceipt] = field(default_factory=list)
     branches: list[RawBranch] = field(default_factory=list)
 
     def typed(self, piece: Piece, report: Report) -> Iterator[tuple[str, pl.DataFrame]]:
         """Yield the tables that have rows, by name, with ``source_id``; what does not fit is reported."""
         if self.receipts:
-            yield "receipts", _taken(receipts_frame(self.receipts, source=piece.source.name), piece, report)
+            typed = receipts_frame(self.receipts, source=piece.source.name, as_written=self.as_written)
+            yield "receipts", _taken(typed, piece, report)
         if self.branches:
             yield "branches", _taken(branches_frame(self.branches, source=piece.source.name), piece, report)
 

@@ -87,8 +87,9 @@ RECEIPTS = pl.Schema(
 )
 """One row a receipt.
 
-``signed``: canonical JSON of the contract fields other than ``mac``, as they were written, and only where a
-``mac`` was: what the author signed. ``inferred``: read out of a trace, by ``rule``. ``verifiable``: false where
+``signed``: canonical JSON of the fields other than ``mac``, as they were written, and only where a ``mac`` was: what
+the author signed. Null too where that text would hold fields outside the contract and is not to be kept:
+without it the ``mac`` proves nothing. ``inferred``: read out of a trace, by ``rule``. ``verifiable``: false where
 the source could not have carried a verification. ``run_id`` and ``order`` (position in the run) belong to
 inferred receipts; native ones have neither. ``source``: file and position.
 """
@@ -109,19 +110,23 @@ def canonical(fields: Mapping[str, Any]) -> str:
     return json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def receipts_frame(raw: Iterable[RawReceipt], *, source: str) -> Typed:
+def receipts_frame(raw: Iterable[RawReceipt], *, source: str, as_written: bool = False) -> Typed:
     """Typed receipts of one source (schema `RECEIPTS`), in the order given.
 
     Required are ``operation_id``, ``handoff_id``, ``event``, ``at`` and ``author``; a record without one, or
     with a value of a wrong type, is set aside with its line and reason. An event outside the vocabulary is kept:
     it makes its handoff uncertain. An outcome outside the vocabulary is ``unknown``. Fields outside the contract
     are dropped and counted.
+
+    A ``mac`` is over the record as it was written, those fields included. With ``as_written`` their text is in
+    ``signed``, so that it can be checked: for frames that are not stored. Otherwise ``signed`` is null there.
     """
     typed = Typed(frame=pl.DataFrame(schema=RECEIPTS))
     rows = []
     for record in raw:
         try:
-            rows.append(_row(record.fields, typed, f"{source}:{record.position[0]}"))
+            row = _row(record.fields, typed, f"{source}:{record.position[0]}")
+            rows.append({**row, "signed": _signed(record.fields, as_written=as_written)})
         except WrongValueError as wrong:
             typed.faults.append((record.position[0], str(wrong)))
     typed.frame = pl.DataFrame(rows, schema=_as_integers()).cast({"at": TIME, "deadline": TIME})
@@ -154,10 +159,17 @@ def _row(fields: Mapping[str, Any], typed: Typed, source: str) -> dict[str, Any]
     if row["outcome"] is not None and row["outcome"] not in OUTCOMES:
         typed.warned["outcome: not passed, failed or unknown; read as unknown"] += 1
         row["outcome"] = "unknown"
-    if row["mac"] is not None:
-        kept = {name: value for name, value in fields.items() if name in _KNOWN}
-        row["signed"] = text(canonical(kept), "signed")
     return {**row, "inferred": False, "verifiable": True, "source": source}
+
+
+def _signed(fields: Mapping[str, Any], *, as_written: bool) -> str | None:
+    """Text that the ``mac`` of a record is over; None without a ``mac``, or where it may not be kept."""
+    if fields.get("mac") is None or not (as_written or fields.keys() <= _KNOWN):
+        return None
+    try:
+        return text(canonical(fields), "signed")
+    except RecursionError:  # a dropped field may be nested without end; nobody signs that
+        return None
 
 
 def _as_integers() -> dict[str, pl.DataType]:

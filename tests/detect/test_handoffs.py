@@ -11,7 +11,7 @@ import pytest
 from agentlens.detect.handoff_limits import HandoffLimits
 from agentlens.detect.handoffs import handoffs
 from agentlens.detect.operations import operations
-from agentlens.detect.receipts_auth import AuthorKeys, authors
+from agentlens.detect.receipts_auth import AuthorKeys, authors, verify_macs
 from agentlens.errors import InputError, SettingsError
 from agentlens.model.handoff import HANDOFFS, OPERATIONS
 from agentlens.model.raw import RawReceipt
@@ -258,6 +258,24 @@ def test_authentication(receipts, failing):
     assert row["failing_receipts"] == failing
     assert ("author_not_authentic" in (row["disagreement"] or "")) == (failing is not None)
     assert (row["state"] == "uncertain") or failing is None
+
+
+@pytest.mark.parametrize(
+    ("receipt", "as_written", "stored"),
+    [
+        (signed(D, b"one"), "valid", "valid"),
+        (signed({**D, "note": "x"}, b"one"), "valid", "forged"),
+        ({**signed(D, b"one"), "note": "x"}, "forged", "forged"),
+        ({**signed(D, b"one"), "note": None}, "forged", "forged"),
+        ({**signed({**D, "note": "x"}, b"one"), "note": "y"}, "forged", "forged"),
+    ],
+)
+def test_a_signature_is_over_the_record_as_written(receipt, as_written, stored):
+    """A field added after signing is noticed; where its text may not be kept, no signature over it is proof."""
+    raw = [RawReceipt(fields=receipt, position=(1, 0))]
+    for whole, expected in ((True, as_written), (False, stored)):
+        frame = receipts_frame(raw, source="r", as_written=whole).frame
+        assert verify_macs(frame.lazy(), KEYS).collect()["auth"].item() == expected
 
 
 def test_macs_are_ignored_without_keys_and_case_does_not_matter():

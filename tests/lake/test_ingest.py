@@ -15,6 +15,7 @@ from agentlens.errors import InputError, LakeError, SettingsError
 from agentlens.lake import Lake, ingest, plan, read_file, rewrite
 from agentlens.lake.store import bucket_of
 from agentlens.model.event import CONTENT, EVENTS
+from agentlens.model.receipt import canonical
 from agentlens.normalise.digest import Key
 from agentlens.normalise.rows import Normaliser
 from agentlens.normalise.tables import Tables
@@ -382,3 +383,16 @@ def test_folder_with_other_things_is_no_lake(tmp_path):
     with pytest.raises(LakeError, match=r"a\.ndjson"):
         put(source, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.ndjson"]
+
+
+def test_a_signed_field_outside_the_contract_is_checked_in_the_file_and_never_stored(tmp_path):
+    """Read directly the text that was signed is at hand; a lake keeps nothing of the field."""
+    plain = {"operation_id": "o", "handoff_id": "o/1", "event": "delegated", "at": 0, "author": "lead"}
+    odd = {**plain, "note": "top secret", "deep": [[["x"]]], "mac": "00"}
+    source = write(tmp_path / "receipts.ndjson", odd)
+    direct = read_file(source, NORMALISER).receipts.collect()
+    assert direct["signed"].item() == canonical(odd)
+    put(source, tmp_path / "lake")
+    assert Lake.open(tmp_path / "lake").receipts().collect()["signed"].to_list() == [None]
+    stored = [path.read_bytes() for path in (tmp_path / "lake").rglob("*") if path.is_file()]
+    assert not any(b"top secret" in content for content in stored)

@@ -106,6 +106,8 @@ def test_unknown_fields_are_dropped_and_counted():
     typed = receipts({**RECEIPT, "prompt": "text"}, {**RECEIPT, "prompt": "more", "x": 1})
     assert dict(typed.unknown) == {"prompt": 2, "x": 1}
     assert typed.frame.columns == RECEIPTS.names()
+    told = receipts({**RECEIPT, "mac": "00"}, {**RECEIPT, "mac": "00", "prompt": "text"})
+    assert told.frame["signed"].is_null().to_list() == [False, True]
     typed = branches(
         {**BRANCH, "note": 1, "config": {"pinned": True, "secret": "s"}, "state": [{"key": "k", "old": 1}]}
     )
