@@ -34,6 +34,8 @@ HEAVY = {
     "readers": {"altair", "pyspark"},
 }
 DUCKDB_FLOORS = {"lake", "readers"}
+# the package has the name of the verb and hands a call on to the function above it
+UPWARD = {("calibrate/__init__.py", "agentlens.calibrating")}
 
 
 def modules() -> list[Path]:
@@ -75,6 +77,8 @@ def test_a_floor_stands_only_on_the_floors_below_it(path: Path) -> None:
     for name in imported(path):
         parts = name.split(".")
         if parts[0] != "agentlens" or len(parts) < 2:
+            continue
+        if (path.relative_to(PACKAGE).as_posix(), ".".join(parts[:2])) in UPWARD:
             continue
         target = parts[1]
         if target in BELOW or (PACKAGE / f"{target}.py").exists():
