@@ -10,6 +10,7 @@ from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
+from agentlens.readers.otlp_logs import told_calls
 from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of
 from agentlens.readers.verdicts import verdict
 
@@ -47,6 +48,7 @@ _CAMEL: Final = {
     "time_unix_nano": "timeUnixNano",
     "event_name": "eventName",
 }
+_CLIENT: Final = frozenset({3, "3", "SPAN_KIND_CLIENT", "CLIENT"})
 _KEY_AND_VALUE: Final = itemgetter("key", "value")
 _CODES: Final = frozenset({int, str})
 _NO_TRACE: Final = "0" * 32
@@ -207,9 +209,13 @@ class Line:
             _STATUS.get(code, "") if code.__class__ in _CODES else "",
             message if message.__class__ is str else "",
             list(self.notes(notes)) if notes else [],
-            _linked(links, trace_id) if links else None,
+            None,
             *shared,
         )
+        if links:
+            span.linked_trace, span.linked_span = _linked(links, trace_id)
+        kind = get("kind")
+        span.client = kind.__class__ in _CODES and kind in _CLIENT
         order = self.order
         self.order = order + _STEP
         return self.spans.events(span, self.number, order)
@@ -228,11 +234,14 @@ class Line:
     def log(
         self, raw: dict[str, Any], shared: tuple[str | None, str | None, str | None]
     ) -> Iterator[RawEvent]:
-        """Yield the verdict of an evaluation that arrives as a log record; other logs are counted by name."""
+        """Yield the verdict of an evaluation, or what is told of calls; other logs are counted by name."""
         told = dict(pairs(raw.get("attributes")))
         name = raw.get("eventName") or raw.get("event_name") or told.get("event.name")
         order, self.order = self.order, self.order + _STEP
         if name != "gen_ai.evaluation.result":
+            if isinstance(name, str) and (kept := self._calls(raw, name, told, shared[2], order)):
+                yield from kept
+                return
             self.report.unknown[f"log record {name if isinstance(name, str) else ''}".strip()[:80]] += 1
             return
         trace = raw.get("traceId") or raw.get("trace_id")
@@ -254,6 +263,34 @@ class Line:
             session=session if isinstance(session, str) else shared[2],
         )
         yield verdict(event, found, hex_id(raw.get("spanId") or raw.get("span_id"), 8))
+
+    def _calls(
+        self, raw: dict[str, Any], name: str, told: dict[str, Any], session: str | None, order: int
+    ) -> list[RawEvent]:
+        """Return a log event for every call that a record speaks of, in the lane of the span it stands on."""
+        trace = raw.get("traceId") or raw.get("trace_id")
+        if not self.exact and isinstance(trace, float):
+            raise _RoundedError
+        session = text_of(told.get("session.id")) or session
+        trace_id = hex_id(trace, 16)
+        if not trace_id and not session:
+            return []
+        at = micros(raw.get("timeUnixNano", raw.get("time_unix_nano")), self.report)
+        above = hex_id(raw.get("spanId") or raw.get("span_id"), 8) if trace_id else None
+        return [
+            RawEvent(
+                run_id=trace_id or session or "",
+                trace_id=trace_id,
+                agent=None if trace_id else "",
+                kind="log",
+                position=(self.number, order),
+                at=at,
+                session=session if trace_id else None,
+                parent_span_id=above,
+                **fact,
+            )
+            for fact in told_calls(name, told, value_of(raw.get("body")))
+        ]
 
 
 def facts(attributes: Any) -> dict[str, Any]:
@@ -347,15 +384,21 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def _linked(links: Any, own: str) -> str | None:
-    """Return the one other trace that a span links to; None where there is none or several."""
+def _linked(links: Any, own: str) -> tuple[str | None, str | None]:
+    """Return the one other trace that a span links to, and the one span; None where there is none or several."""
     if not isinstance(links, list):
-        return None
-    traces = {
-        hex_id(link.get("traceId") or link.get("trace_id"), 16) for link in links if isinstance(link, dict)
+        return None, None
+    places = {
+        (
+            hex_id(link.get("traceId") or link.get("trace_id"), 16),
+            hex_id(link.get("spanId") or link.get("span_id"), 8),
+        )
+        for link in links
+        if isinstance(link, dict)
     }
-    others = traces - {own, None}
-    return others.pop() if len(others) == 1 else None
+    others = {trace for trace, _ in places} - {own, None}
+    only = places.pop() if len(places) == 1 else (None, None)
+    return others.pop() if len(others) == 1 else None, only[1] if only[0] else None
 
 
 FORMAT = Format(

@@ -522,3 +522,39 @@ def test_what_an_evaluator_put_out_is_its_verdict_where_it_names_no_label(told: 
     """Its label, else a score of 0 or 1; a part of a score is neither."""
     plain = {"openinference.span.kind": "EVALUATOR", "output.value": json.dumps(told)}
     assert only(lines(request(span(4, "judge", plain, parent=2))), "verdict").outcome == outcome
+
+
+def logged(name: str, body: Any, plain: dict[str, Any], **more: Any) -> bytes:
+    log = {"timeUnixNano": str(T0), "eventName": name, "body": body, "attributes": attributes(plain), **more}
+    return lines({"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]})
+
+
+def kvlist(**members: Any) -> dict[str, Any]:
+    return {"kvlistValue": {"values": [{"key": key, "value": value} for key, value in members.items()]}}
+
+
+def test_log_records_that_speak_of_calls_are_facts_and_no_actions() -> None:
+    """Spans tell the same calls: from a log record they would count twice."""
+    made = kvlist(id={"stringValue": "c9"}, function=kvlist(name={"stringValue": "f"}))
+    message = kvlist(tool_calls={"arrayValue": {"values": [made]}})
+    where = {"traceId": TRACE, "spanId": sid(2)}
+    (asked,) = events(logged("gen_ai.choice", kvlist(message=message), {}, **where))
+    assert (asked.kind, asked.tool, asked.call_id) == ("log", "f", "c9")
+    assert (asked.run_id, asked.parent_span_id, asked.at) == (TRACE, sid(2), T0 // 1000)
+    (answer,) = events(logged("gen_ai.tool.message", kvlist(id={"stringValue": "c9"}), {}, **where))
+    assert (answer.kind, answer.call_id) == ("log", "c9")
+    plain = {"session.id": "s1", "tool_name": "Bash", "success": "false"}
+    (result,) = events(logged("tool_result", {"stringValue": "x"}, plain))
+    assert (result.run_id, result.kind, result.tool, result.error_class) == (
+        "s1",
+        "log",
+        "Bash",
+        "tool_error",
+    )
+
+
+def test_a_log_record_of_no_run_is_counted_by_name() -> None:
+    """Without a trace and a session it belongs to none."""
+    found, report = records(logged("gen_ai.tool.message", {"stringValue": "x"}, {}))
+    assert not found
+    assert report.unknown == {"log record gen_ai.tool.message": 1}
