@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from agentlens.detect.inferred_match import base_name, by_call, by_order, by_span, by_turn
+from agentlens.detect.inferred_match import base_name, by_call, by_link, by_order, by_span, by_turn
 from agentlens.model.branch import BRANCHES
 from agentlens.model.receipt import RECEIPTS
 
@@ -30,7 +30,8 @@ def inferred_receipts(events: pl.LazyFrame) -> pl.LazyFrame:
     -----
     Each handoff is an operation of its own: a trace does not say which is another attempt at the same. The rules
     of acceptance, tried in this order: ``accept.call`` (an explicit start with the call's id), ``span.child`` (an
-    agent span below the handoff's), ``span.next`` (an agent span of the addressee that begins next),
+    agent span below the handoff's), ``span.link`` (an agent span that links to the handoff's, in whatever run),
+    ``span.next`` (an agent span of the addressee that begins next),
     ``turn.next`` (the addressee's next turn before the giver hands over again).
     """
     # Each step is used several times below; without the marks the plan is written out once per use.
@@ -90,12 +91,13 @@ def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
         "ended_at",
         "target",
         "call_id",
-        "span_id",
         "open",
         "error_class",
         "trace_id",
         "source",
         giver="agent",
+        # the caller's side of an agent stands in the lane around it, and keeps its own span as the call
+        place=pl.coalesce("span_id", "call_id"),
         handoff=pl.concat_str("run_id", "agent", "seq", separator="/"),
     )
     following = pl.col("at").shift(-1).over("run_id", "giver")
@@ -110,6 +112,9 @@ def _children(events: pl.LazyFrame) -> pl.LazyFrame:
         "parent_span_id",
         lane="agent",
         name=pl.when(pl.col("tool") != "").then("tool").otherwise(base_name("agent")),
+        # the span that an agent's span links to is its call, in the trace it was started from
+        link="call_id",
+        linked_trace=pl.coalesce("parent_run_id", "trace_id"),
         child_span="span_id",
         child_at="at",
         child_end="ended_at",
@@ -125,10 +130,12 @@ def _taken(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
     rest = handoffs.join(called, on="handoff", how="anti")
     below = by_span(rest, children).with_columns(rule=pl.lit("span.child")).cache()
     rest = rest.join(below, on="handoff", how="anti")
-    free = children.join(below, on="child", how="anti")
+    linked = by_link(rest, children).with_columns(rule=pl.lit("span.link")).cache()
+    rest = rest.join(linked, on="handoff", how="anti")
+    free = children.join(pl.concat([below, linked]), on="child", how="anti")
     following = by_order(rest, free).with_columns(rule=pl.lit("span.next")).cache()
     spanned = (
-        pl.concat([below, following])
+        pl.concat([below, linked, following])
         .join(children, on="child")
         .with_columns(child_run="run_id", accepted_at="child_at")
     )
@@ -162,7 +169,7 @@ _TAKEN: Final = {
 
 
 def _by_span() -> pl.Expr:
-    return pl.col("rule").is_in(["span.child", "span.next"])
+    return pl.col("rule").is_in(["span.child", "span.link", "span.next"])
 
 
 def _done_at() -> pl.Expr:

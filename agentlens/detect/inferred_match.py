@@ -41,9 +41,21 @@ def by_call(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
 
 def by_span(handoffs: pl.LazyFrame, children: pl.LazyFrame) -> pl.LazyFrame:
     """The first agent span directly below the span of the handoff."""
-    below = handoffs.drop_nulls("span_id").join(
-        children, left_on=["run_id", "span_id"], right_on=["run_id", "parent_span_id"]
+    below = handoffs.drop_nulls("place").join(
+        children, left_on=["run_id", "place"], right_on=["run_id", "parent_span_id"]
     )
+    return _first(below)
+
+
+def by_link(handoffs: pl.LazyFrame, children: pl.LazyFrame) -> pl.LazyFrame:
+    """The first agent span that links to the span of the handoff, in its own run or in another."""
+    linked = handoffs.drop_nulls(["trace_id", "place"]).join(
+        children.drop_nulls("link"), left_on=["trace_id", "place"], right_on=["linked_trace", "link"]
+    )
+    return _first(linked)
+
+
+def _first(below: pl.LazyFrame) -> pl.LazyFrame:
     first = below.sort("handoff", "child_at", "child", nulls_last=True).unique("handoff", keep="first")
     return first.select("handoff", "child")
 

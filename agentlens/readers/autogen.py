@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
+from agentlens.readers.addressees import HANDOFF_TOOL
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, text_of
 from agentlens.readers.decode import attempt, loads
 from agentlens.readers.documents import stem_of
-from agentlens.readers.spans import HANDOFF_TOOL
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:

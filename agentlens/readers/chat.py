@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
+from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.messages import Call, Reply, Turn, Words, is_message, steps, text_of
-from agentlens.readers.spans import handed_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

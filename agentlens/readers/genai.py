@@ -53,4 +53,8 @@ KINDS: Final[dict[str, str]] = {
     "agent": "agent",
     "handoff": "handoff",
 }
-"""``gen_ai.operation.name`` to kind; any other operation is kept as ``log``."""
+"""``gen_ai.operation.name`` to kind; any other operation is kept as ``log``.
+
+``invoke_agent`` below another span and of the kind client is the caller's side: a handoff. The agent's own side is
+the internal span of that name below it, or in another trace with a link to it.
+"""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers.addressees import HANDOFF_TOOL
 from agentlens.readers.blocks import count_of, text_of
 from agentlens.readers.messages import Call, Reply, Words, is_message, steps
-from agentlens.readers.spans import HANDOFF_TOOL
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, traceloop
+from agentlens.readers.addressees import HANDOFF_TOOL, addressee
 from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.tool_messages import tool_message
 from agentlens.readers.verdicts import verdict
@@ -27,15 +28,10 @@ DIALECTS: Final = (genai, openinference, traceloop, frameworks)
 """Where two dialects name one fact on one span, the first stands."""
 
 _TURNERS: Final = frozenset({"agent", "log"})
-_HANDOFF_NAME: Final = re.compile(r"handoff to (.+)", re.IGNORECASE)
-_ARROW: Final = re.compile(r"(.*?)\s*(?:→|->)\s*(.+?)(?:\.handoff)?")
-HANDOFF_TOOL: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?!human)(\w+)")
-"""A tool that hands over to another agent; going to a person is an action like any other."""
 _AGENT_RUN: Final = re.compile(r"agent_run \[(.+)\]")
 WAITS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """What a graph raises to ask a person: it waits, nothing failed."""
 _ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
-_ADDRESSEE: Final = ("agent_name", "agent", "target", "recipient", "coworker")
 
 
 _ANY_TYPE: Final = frozenset(
@@ -64,7 +60,8 @@ class Span:
     """One span: ids as text, times in microseconds, and the facts its attributes tell.
 
     ``facts`` is what `facts_of` makes of the attributes. ``status``: ``ok``, ``error`` or "" (unset).
-    ``notes``: the span's own events as ``(name, time, facts)``, only those that matter.
+    ``notes``: the span's own events as ``(name, time, facts)``, only those that matter. ``linked_trace`` (None:
+    its own) and ``linked_span``: the one span it links to. ``client``: the caller's side of a call.
     """
 
     trace_id: str
@@ -81,6 +78,8 @@ class Span:
     service: str | None = None
     version: str | None = None
     session: str | None = None
+    linked_span: str | None = None
+    client: bool = False
 
 
 def facts_of(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -147,36 +146,6 @@ def tool_name(span: Span) -> str:
     return name.removesuffix(".tool")
 
 
-def addressee(span: Span, kind: str, tool: str, args: Any) -> str | None:
-    """Return whom a handoff span hands to; "" where it is a handoff that does not say; None for no handoff."""
-    facts = span.facts
-    to = facts.get("handoff_to", "")
-    if not to and kind == "tool" and "_to_" not in tool and " to " not in span.name and " to " not in tool:
-        return None
-    if found := _HANDOFF_NAME.fullmatch(span.name) or _HANDOFF_NAME.fullmatch(tool):
-        return to or found[1].strip()
-    if kind == "handoff":
-        arrow = _ARROW.fullmatch(span.name)
-        name = to or (arrow[2] if arrow else "")
-        return "" if name == "unknown" else name
-    named = handed_to(tool, args)
-    return named if named is None else to or named
-
-
-def handed_to(tool: str, args: Any) -> str | None:
-    """Return whom a handoff tool hands to, from its name or its arguments; None where it is no such tool.
-
-    >>> handed_to("transfer_to_refunds", {}), handed_to("transfer_to_agent", '{"agent_name": "writer"}')
-    ('refunds', 'writer')
-    """
-    found = HANDOFF_TOOL.fullmatch(tool)
-    if found is None or found[1] not in {"agent", "coworker"}:
-        return found[1] if found else None
-    given = decode.attempt(args) if isinstance(args, str) else args
-    names = (given.get(key) for key in _ADDRESSEE) if isinstance(given, dict) else ()
-    return next((name for name in names if isinstance(name, str)), "")
-
-
 @dataclass(slots=True)
 class _Twin:
     """A tool or model span that a directly nested or enclosing span may tell a second time."""
@@ -214,6 +183,8 @@ class Spans:
             found = self._tool(span, (line, order))
         elif kind == "model":
             found = self._model(span, (line, order))
+        elif kind == "agent" and span.client and span.parent_id is not None:
+            found = self._asked(span, (line, order))
         else:
             found = [self._other(span, kind, (line, order))]
             if span.parent_id is None and kind in _TURNERS and _is_turn(facts):
@@ -308,6 +279,18 @@ class Spans:
         event.open = span.ended_at is None
         return event
 
+    def _asked(self, span: Span, position: tuple[int, int]) -> list[RawEvent]:
+        """Return the handoff that the caller's side of an agent tells of, in the lane around it.
+
+        What stands below belongs to who is asked; that he began is told by a span of his own, or by none.
+        """
+        to = str(span.facts.get("agent") or _agent_name(span))
+        event = self._handoff(span, position, "handoff", to)
+        event.agent, event.span_id, event.call_id = None, None, span.span_id
+        place = self._lineage(span, position)
+        place.agent = to or None
+        return [event, place]
+
     def _model(self, span: Span, position: tuple[int, int]) -> list[RawEvent]:
         get = span.facts.get
         event = self._event(span, position, "model")
@@ -342,7 +325,9 @@ class Spans:
         event.error_class = error
         event.identity = f"span:{span.span_id}" if span.span_id else None
         event.open = span.ended_at is None
-        event.parent_run_id = span.linked_trace if outermost else None
+        linked = kind == "agent" and span.linked_span is not None
+        event.parent_run_id = span.linked_trace if outermost or linked else None
+        event.call_id = span.linked_span if linked else None  # whose span asked for this agent
         return verdict(event, facts, span.parent_id) if kind == "verdict" else event
 
     def _lineage(self, span: Span, position: tuple[int, int]) -> RawEvent:

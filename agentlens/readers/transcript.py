@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
 from agentlens.readers.documents import documents
 from agentlens.readers.messages import failure_of
-from agentlens.readers.spans import handed_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

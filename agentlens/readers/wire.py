@@ -49,6 +49,7 @@ _MESSAGES: Final[dict[str, dict[int, Field]]] = {
         2: Field("spanId", "hex"),
         4: Field("parentSpanId", "hex"),
         5: Field("name", "text"),
+        6: Field("kind", "integer"),
         7: Field("startTimeUnixNano", "time"),
         8: Field("endTimeUnixNano", "time"),
         9: Field("attributes", "span pair", many=True),

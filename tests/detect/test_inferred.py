@@ -283,3 +283,34 @@ def test_no_events_give_no_receipts():
     none = pl.LazyFrame(schema=EVENTS)
     assert inferred_receipts(none).collect().schema == RECEIPTS
     assert inferred_branches(none).collect().schema == BRANCHES
+
+
+def test_an_agent_that_links_to_the_handoff_took_it():
+    """A link names the span that asked, in whatever run the agent works; its end is the completion."""
+    events = trace(
+        hand(1, "writer", trace_id="t1", span_id="s2"),
+        hand(2, "writer", trace_id="t1", span_id="s3"),
+        span(5, "writer", 9, run_id="q", trace_id="t2", parent_run_id="t1", call_id="s2", span_id="s4"),
+        {"run_id": "q", "agent": "writer", "at": 6},
+    )
+    assert told(events) == {
+        "r/lead/0": [
+            ("delegated", 1, "lead"),
+            ("accepted", 5, "writer"),
+            ("progress", 6, "writer"),
+            ("completed", 9, "writer"),
+        ],
+        "r/lead/1": [("delegated", 2, "lead")],
+    }
+    assert rules(events) == {"r/lead/0": "span.link", "r/lead/1": "handoff"}
+
+
+def test_the_callers_side_of_an_agent_is_matched_by_its_own_span():
+    """The agent's own span stands right below the caller's, whose id the handoff keeps as its call."""
+    events = trace(
+        hand(1, "writer", "s2", ended_at=2, open=False, trace_id="t1", parent_span_id="s1"),
+        span(3, "writer", 7, trace_id="t1", parent_span_id="s2", span_id="s3"),
+    )
+    (found,) = told(events).values()
+    assert rules(events) == {"r/lead/0": "span.child"}
+    assert [event for event, *_ in found] == ["delegated", "accepted", "completed"]

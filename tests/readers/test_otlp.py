@@ -456,3 +456,32 @@ def test_a_question_a_graph_raises_is_a_wait_and_no_failure() -> None:
 def test_requests_may_be_wrapped(name: str) -> None:
     """Interfaces of stores put them under a name of their own."""
     assert sorted_said(events(json.dumps({name: SMALL}).encode())) == sorted_said(events(lines(SMALL)))
+
+
+OTHER = "b" * 32
+
+
+def test_the_span_that_an_agent_links_to_is_kept() -> None:
+    """An agent started from another trace keeps that trace and the span; of several links no span is chosen."""
+    link = {"traceId": OTHER, "spanId": sid(7)}
+    found = only(document(request(agent(1, "Writer", links=[link]))), "agent")
+    assert (found.parent_run_id, found.call_id) == (OTHER, sid(7))
+    two = [link, {"traceId": OTHER, "spanId": sid(8)}]
+    found = only(document(request(agent(1, "Writer", links=two))), "agent")
+    assert (found.parent_run_id, found.call_id) == (OTHER, None)
+
+
+@pytest.mark.parametrize("kind", [3, "SPAN_KIND_CLIENT"])
+def test_the_callers_side_of_an_agent_is_a_handoff(kind: Any) -> None:
+    """An agent span of the kind client below another hands over; only the internal one is an agent's own."""
+    spans = (agent(1, "Lead"), agent(2, "Writer", parent=1, kind=kind), agent(3, "Writer", parent=2))
+    found = events(document(request(*spans)))
+    hand = next(event for event in found if event.kind == "handoff")
+    assert (hand.agent, hand.target, hand.parent_span_id, hand.call_id) == (None, "Writer", sid(1), sid(2))
+    assert [e.span_id for e in found if e.kind == "agent"] == [sid(1), sid(3)]
+    assert [(e.kind, e.agent) for e in found if e.span_id == sid(2)] == [("log", "Writer")]
+
+
+def test_an_outermost_client_span_is_the_agent() -> None:
+    """Where nobody stands around it, a client's span of an agent is all there is of that agent."""
+    assert only(document(request(agent(1, "Lead", kind=3))), "agent").agent == "Lead"
