@@ -74,11 +74,13 @@ class _Traces:
             _status(told),
             text(told.get("otel.status_description")),
             list(_notes(raw.get("logs"), self.report)),
-            _linked(raw.get("references"), trace_id),
+            None,
             service if service and not service.startswith("unknown_service") else None,
             text(resource.get("service.version")) or None,
             text(resource.get("session.id")) or None,
         )
+        span.linked_trace, span.linked_span = _linked(raw.get("references"), trace_id)
+        span.client = text(told.get("span.kind")).lower() == "client"
         return self.spans.events(span, position, place * STEP)
 
 
@@ -121,9 +123,14 @@ def _parent(raw: dict[str, Any], trace_id: str) -> str | None:
     return _id(raw.get("parentSpanID"), 8)
 
 
-def _linked(references: Any, own: str) -> str | None:
-    others = {_id(reference.get("traceID"), 16) for reference in listed(references)} - {own, None}
-    return others.pop() if len(others) == 1 else None
+def _linked(references: Any, own: str) -> tuple[str | None, str | None]:
+    """Return the one other trace that a span refers to, and the span in it where it is one."""
+    places = {(_id(one.get("traceID"), 16), _id(one.get("spanID"), 8)) for one in listed(references)}
+    others = {trace for trace, _ in places} - {own, None}
+    if len(others) != 1:
+        return None, None
+    spans = {span for trace, span in places if trace in others}
+    return others.pop(), spans.pop() if len(spans) == 1 else None
 
 
 def _notes(logs: Any, report: Report) -> Iterator[tuple[str, int | None, dict[str, Any]]]:

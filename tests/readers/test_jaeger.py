@@ -115,3 +115,17 @@ def test_the_real_kagent_run(shared: Path) -> None:
     (row,) = judged(shared / "traces/kagent-otlp/helm.json").to_dicts()
     assert (row["agent"], row["tool"], row["verdict"]) == ("helm_agent", "helm_list_releases", "working")
     assert row["run_id"].startswith("ctx-")
+
+
+def test_a_reference_to_another_trace_and_the_callers_side_are_read() -> None:
+    """A started agent keeps the span of the other trace it follows from; a client's span of an agent is a handoff."""
+    other = {"refType": "FOLLOWS_FROM", "traceID": "b" * 32, "spanID": sid(9)}
+    spans = [
+        span(1, "invoke_agent Finder", AGENT, references=[other]),
+        span(2, "invoke_agent Finder", {**AGENT, "span.kind": "client"}, parent=1),
+    ]
+    found = events(json.dumps({"data": [{**ONE, "spans": spans}]}).encode())
+    (began,) = (event for event in found if event.kind == "agent")
+    (hand,) = (event for event in found if event.kind == "handoff")
+    assert (began.parent_run_id, began.call_id) == ("b" * 32, sid(9))
+    assert (hand.target, hand.call_id) == ("Finder", sid(2))
