@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,7 @@ def calibrate(
     from agentlens.api import rule_book
     from agentlens.calibrate.calibrate import Plan, calibrate_loops
     from agentlens.calibrate.grid import Setting, baselines
+    from agentlens.calibrate.label_check import selected_labels
     from agentlens.calibrate.rates import Looking
     from agentlens.calibrate.recommend import Goal
     from agentlens.calibrate.truth import Matching
@@ -174,9 +175,17 @@ def calibrate(
     )
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     selection = Selection.parse(since, until, workflow, agent)
-    opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
-    parts = [part.collect().lazy() for part in each(opened.parts)]
+    opened = open_data(data, Selection(), normaliser=normaliser, format=format, sql=sql)
+    whole = [part.collect().lazy() for part in each(opened.parts)]
+    parts = whole if selection.is_all else [_selected(part, selection) for part in whole]
     told, origin = load_labels(labels, opened, parts)
+    left_out = 0
+    if not selection.is_all:
+        told, left_out = selected_labels(told, whole, parts)
+        opened = replace(opened, parts=tuple(parts))
+    if left_out and told.is_empty():
+        what = f"all {left_out:,} are of runs outside the selection"
+        raise InputError.at("labels", what, accepted="a wider selection")
     kinds = action_kinds(actions)
     found = calibrate_loops(parts, told, plan, policies=loaded, actions=kinds)
     made = {
@@ -185,9 +194,17 @@ def calibrate(
         "policies": loaded.digest if loaded else None,
         "labels_from": origin,
         "data": data_digest(found.spans),
+        "labels_outside_selection": left_out,
         "selection": [str(value) for value in (since, until, workflow, agent) if value is not None] or None,
     }
     return _result(found, opened, parts, loaded, made)
+
+
+def _selected(events: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
+    """Keep whole runs by time and workflow, and of those whole lanes by agent: a cut run would be another run."""
+    runs = selection.apply(events).select("run_id").unique()
+    lanes = Selection(agent=selection.agent).apply(events)
+    return lanes.join(runs, on="run_id", how="semi").collect().lazy()
 
 
 def load_labels(

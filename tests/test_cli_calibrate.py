@@ -199,6 +199,8 @@ def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):
         (["--shares", "1,2"], "shares = '1,2'"),
         (["--shares", "0.5,0,0.5"], "shares = (0.5, 0.0, 0.5)"),
         (["--grace", "-1"], "grace_events = -1"),
+        (["--seed", "-1"], "seed = -1"),
+        (["--largest", "2"], "largest = 2"),
         (["--labels", "gone.csv"], "gone.csv: cannot be read as CSV"),
         (["--labels", "weak"], "no outcome in the data"),
     ],
@@ -210,6 +212,70 @@ def test_a_bad_setting_is_one_line(lake, made, tmp_path, capsys, more, said):
     assert said in error
     assert "accepted:" in error
     assert error.count("\n") == 1
+
+
+def test_labels_outside_the_selection_are_left_out_and_counted(lake, made, tmp_path, capsys):
+    """A time limit in the middle of a run keeps it whole; labels of runs before it are counted, not refused."""
+    out = tmp_path / "out"
+    since = ["--since", "2026-09-21T19:43:20Z"]  # 20 s into run r006; r003 is the first stuck run
+    share = ["--objective", "share", "--max-fpr", "0.1"]
+    assert calibrated(lake, made[1], out, *since, *share) == 0
+    said = capsys.readouterr().out
+    profile = tomllib.loads((out / "profile.toml").read_text())
+    first = min(r for r in pl.read_parquet(out / "splits.parquet")["run_id"])
+    left_out = int(first[1:])
+    assert 0 < left_out < HEALTHY
+    assert profile["made"]["labels_outside_selection"] == left_out
+    assert f"{left_out} labels outside the selection" in said.replace("\n", " ")
+    assert calibrated(lake, made[1], out, "--since", "2030-01-01") == 2
+    assert "all 102 are of runs outside the selection" in capsys.readouterr().err
+    bad = tmp_path / "bad.csv"
+    bad.write_text(made[1].read_text() + "ghost,run,healthy,,,t1\n")
+    assert calibrated(lake, bad, out, *since) == 2
+    assert "1 runs are not in the data: ghost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("r000,interval,incident,99,", "onset outside the run: r000 (onset_seq 99"),
+        ("r000,run,healthy,,\nr000,run,incident,,", "healthy and incident at once: r000"),
+        ("r003,run,healthy,,", "healthy and incident at once: r003"),
+    ],
+)
+def test_the_store_takes_no_label_that_calibrate_would_refuse(lake, tmp_path, capsys, rows, said):
+    """Onsets outside their run, and contradictions within the file or with what is stored, are refused before adding."""
+    one = ["--run-id", "r003", "--scope", "interval", "--label", "incident", "--onset-seq", "1"]
+    assert main(["label", "add", str(lake), *one]) == 0
+    bad = tmp_path / "bad.csv"
+    bad.write_text(f"run_id,scope,label,onset_seq,end_seq\nr001,run,healthy,,\n{rows}\n")
+    capsys.readouterr()
+    assert main(["label", "import", str(lake), str(bad)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert main(["label", "list", str(lake), "--json"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_share_says_on_screen_and_in_the_profile_how_it_was_made(lake, made, tmp_path, capsys):
+    """M and what fixed it, the stake, runs left out, where the chain's start came from, and that no test was kept."""
+    out = tmp_path / "out"
+    assert calibrated(lake, made[1], out, "--objective", "share") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "M = 1 (the largest group)" in said
+    assert "its start chosen on explore" in said
+    assert "closed: no split was kept for it" in said
+    profile = tomllib.loads((out / "profile.toml").read_text())["profile"]
+    assert profile["largest"] == 1
+    assert profile["largest_from"] == "the largest group"
+    assert profile["dropped_runs"] == 0
+    assert profile["stake"] == pytest.approx(0.75 / 0.9)
+    assert (profile["chain_from"], profile["test_split"]) == ("explore", False)
+    assert calibrated(lake, made[1], out, "--objective", "share", "--shares", "0,1,0", "--largest", "1") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "M = 1 (given)" in said
+    assert "fixed beforehand, no explore split" in said
 
 
 def test_without_labels_the_verb_says_where_they_may_come_from(lake, tmp_path, capsys):

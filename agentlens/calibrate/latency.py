@@ -291,7 +291,7 @@ class _Class:
             "own_limit_us": self.limit.limit,
             "limit_us": limit,
             "method": "none" if limit is None else pooled.limit.method if borrowed else chosen.method,
-            "pooled": borrowed,
+            "pooled": borrowed and limit is not None,
             "silent_at_limit": None if limit is None else judged.curve.remaining_at(limit),
             "lost_given_silent": judged.given_silent(limit),
             "cap_us": cap,
@@ -312,7 +312,7 @@ class _Class:
             if not borrowed and limit is not None:
                 notes.append("a log-normal model with the spread of all classes stands in")
         if borrowed:
-            notes.append("the pooled limit stands in")
+            notes.append("no limit of all together either" if limit is None else "the pooled limit stands in")
             if limit is not None and (self.limit.point or 0) > limit:
                 notes.append("and is shorter than the class's own estimate: expect false alarms")
         if self.followed == "short":

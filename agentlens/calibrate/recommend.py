@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -304,13 +304,17 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
     if certified:
         cell = _best(board, goal, certified)
         return _answer(Status.CERTIFIED, cell, certificate, tester, chosen_on)
-    hopeful = certificate.filter((pl.col("rate") <= goal.max_fpr) & pl.col("more_groups").is_not_null())
+    # a rule is only reached when those before it pass: it needs what the neediest of them needs
+    known = pl.col("more_groups").is_not_null().cum_min()
+    reached = certificate.filter(known).with_columns(pl.col("more_groups").cum_max())
+    hopeful = reached.filter(pl.col("rate") <= goal.max_fpr)
     hopeful = hopeful.filter(pl.col("cell").is_in(_looks_fine(board, goal, hopeful["cell"].to_list())))
     if hopeful.is_empty():
         return _answer(Status.INFEASIBLE, None, certificate, tester, chosen_on)
     nearest = hopeful.filter(pl.col("more_groups") == pl.col("more_groups").min())
     cell = _best(board, goal, nearest["cell"].to_list())
-    return _answer(Status.PROVISIONAL, cell, certificate, tester, chosen_on)
+    found = _answer(Status.PROVISIONAL, cell, certificate, tester, chosen_on)
+    return replace(found, more_groups=nearest["more_groups"][0])
 
 
 def _looks_fine(board: Board, goal: Goal, cells: Sequence[int]) -> list[int]:

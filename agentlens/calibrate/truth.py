@@ -232,14 +232,17 @@ def _lanes(actions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def named_lane() -> pl.Expr:
+    """Whether a label's ``agent`` means ``agent_lane``: none is any, and a name may stand without its instance mark."""
+    own = pl.col("agent").is_null() | (pl.col("agent") == pl.col("agent_lane"))
+    return own | pl.col("agent_lane").str.starts_with(pl.col("agent") + "#")
+
+
 def _rows(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> pl.DataFrame:
     """Rows ``lo..end`` of each label and lane it may be about, ``hi`` the last row the onset may be."""
     numbered = labels.with_row_index("incident").with_columns(pl.col("incident").cast(pl.Int64))
     pairs = numbered.join(lanes, on="run_id", how="inner", suffix="_lane")
-    # the name of an agent may stand without its instance mark
-    own = pl.col("agent").is_null() | (pl.col("agent") == pl.col("agent_lane"))
-    own |= pl.col("agent_lane").str.starts_with(pl.col("agent") + "#")
-    pairs = pairs.filter(own).sort("incident", "start")
+    pairs = pairs.filter(named_lane()).sort("incident", "start")
     seq = actions["seq"].to_numpy()
     at = actions["at"].to_physical().fill_null(NO_TIME).to_numpy()
     _refuse_untimed(pairs, at)

@@ -97,6 +97,7 @@ def show(result: Calibration) -> None:
 
 
 def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> list[tuple[str, object]]:
+    left_out = made["labels_outside_selection"]
     limit = "false share of alarms" if told["objective"] == "share" else "false-positive rate per healthy run"
     facts: list[tuple[str, object]] = [
         ("rule", plain(result.rule or "none")),
@@ -113,7 +114,8 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         ("splits", _splits(result, made)),
         (
             "labels",
-            f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled",
+            f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled"
+            + (f"; {left_out:,} labels outside the selection" if left_out else ""),
         ),
         ("certify to test", result.drift["status"][0] if result.drift.height else "not compared"),
         (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.calibrate.label_check import check_labels
 from agentlens.calibrate.label_store import LabelStore
 from agentlens.calibrate.labels import READERS, conform_labels, labels_digest, listed, read_labels
 from agentlens.calibrate.weak import RULE, weak_labels
@@ -33,7 +34,11 @@ def run(args: Namespace) -> int:
     else:
         given = {"add": one_label, "import": read_file, "weak": derived}[args.what](args, lake)
         refuse_unmatched(given, lake)
-        before = store.read().height
+        stored = store.read()
+        about = stored.join(given.select("run_id").drop_nulls().unique(), on="run_id", how="semi")
+        # what is there already of the same runs counts: together they must be labels that calibrate takes
+        check_labels(pl.concat([about, given]).unique(), [*lake.buckets()])
+        before = stored.height
         store.add(given)
         known = store.read()
         note(

@@ -1,4 +1,4 @@
-"""InterCode: the baselines as others counted them, and a certified rule that raises more."""
+"""InterCode: the baselines as others counted them, a rule that raises more, and what can be promised of it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_bash_runs_alone_give_the_known_counts_and_no_certificate(shared, tmp_pa
 
 
 @pytest.mark.slow
-def test_all_runs_reproduce_the_baselines_and_certify_a_rule_that_raises_more(shared, tmp_path):
-    """7,201 runs: the four rows, and at a certified share of at most 1 % more true alarms than each of them."""
+def test_all_runs_reproduce_the_baselines_and_name_a_rule_that_raises_more(shared, tmp_path):
+    """7,201 runs: the four rows; with M the largest group none is certified, and the rule named raises more than each."""
     ingest(
         shared / "traces" / "intercode",
         into=tmp_path / "lake",
@@ -55,8 +55,23 @@ def test_all_runs_reproduce_the_baselines_and_certify_a_rule_that_raises_more(sh
     assert told["openhands"] == (2377, 5, 5.05)
     # on raw text 2,041: one pair of commands differs in outer white space alone
     assert told["gemini_cli"] == (2042, 5, 5.63)
-    assert found.status == "CERTIFIED"
+    # 987 groups certify where explore said to begin: too few for 9 false alarms of 2,277
+    assert found.status == "PROVISIONAL"
+    box = found.profile["profile"]
+    assert (box["largest"], box["dropped_runs"], box["chain_from"]) == (7, 0, "explore")
+    assert box["p_value"] > 0.05
+    assert box["more_groups"] > 0
     mine = told[found.rule]
     others = ("laps((4, 3, 2))", "same_call(3)", "openhands", "gemini_cli")
     assert all(mine[0] - mine[1] > told[name][0] - told[name][1] for name in others)
-    assert found.certificate.filter(pl.col("rule") == found.rule)["p_value"][0] <= 0.05
+    # of the whole chain, fixed beforehand, the first rule fails by a little, and nothing after it is tested
+    whole = calibrate(
+        tmp_path / "lake", labels="weak", objective="share", max_fpr=0.01, shares=(0.0, 1.0, 0.0)
+    )
+    first = whole.certificate.row(0, named=True)
+    assert (first["rule"], round(first["p_value"], 4), first["more_groups"]) == (
+        "laps((4, 3, 2))",
+        0.0615,
+        92,
+    )
+    assert (whole.status, whole.profile["profile"]["more_groups"]) == ("PROVISIONAL", 92)

@@ -143,3 +143,20 @@ def test_a_frame_of_labels_needs_no_column_that_it_does_not_use():
     """Absent columns are null, the origin is a person, the version is 1."""
     one = conform_labels(pl.DataFrame({"run_id": ["a"], "scope": ["run"], "label": ["healthy"]}))
     assert one.select("source", "label_version", "onset_seq").row(0) == ("human", "1", None)
+
+
+def test_equal_rows_count_once_whatever_the_door(tmp_path):
+    """A file with a row twice, and a frame with it twice, are one assertion, as in the store."""
+    path = tmp_path / "l.csv"
+    path.write_text("run_id,scope,label\nr1,run,healthy\nr1,run,healthy\nr2,run,incident\n")
+    assert read_labels(path)["run_id"].to_list() == ["r1", "r2"]
+    frame = read_labels(path)
+    assert conform_labels(pl.concat([frame, frame])).equals(frame)
+
+
+def test_ids_that_are_objects_are_refused(tmp_path):
+    """A run id has to be text or a number: an object would never match."""
+    path = tmp_path / "l.ndjson"
+    path.write_text('{"run_id": {"a": 1}, "scope": "run", "label": "healthy"}\n')
+    with pytest.raises(InputError, match="run_id holds objects or lists; accepted: plain text"):
+        read_labels(path)
