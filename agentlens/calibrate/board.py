@@ -70,7 +70,7 @@ class Board:
         self.split_of_run = runs["split"].to_numpy()
         self.healthy: Bits = (runs["state"] == "healthy").to_numpy()
         self.at = _times(sweep.actions)
-        self.order = _in_time(sweep.actions, self.at)
+        self.order = _in_time(sweep.actions)
         self.incidents = truth.incidents
         self._ids, self._first_row = _first_rows(truth.incidents)
         self._at = sweep.alerts["cell"].to_numpy()
@@ -185,14 +185,12 @@ def _times(actions: pl.DataFrame) -> Ints | None:
     )
 
 
-def _in_time(actions: pl.DataFrame, at: Ints | None) -> Ints:
-    """Rank of each action in time; by lane and seq where times are not known."""
-    rows = np.arange(actions.height, dtype=np.int64)
-    if at is None:
-        return rows
-    order = np.empty_like(rows)
-    order[np.argsort(at, kind="stable")] = rows
-    return order
+def _in_time(actions: pl.DataFrame) -> Ints:
+    """Rank of each action in time within its run; by lane and seq in runs where some time is not known."""
+    row = pl.int_range(pl.len(), dtype=pl.Int64)
+    at = pl.col("at").to_physical()
+    key = pl.when(at.is_null().any().over("run_id")).then(row).otherwise(at)
+    return actions.select(key.rank("ordinal").over("run_id").cast(pl.Int64)).to_series().to_numpy()
 
 
 def _gaps(actions: pl.DataFrame, at: Ints | None) -> Ints:

@@ -282,3 +282,13 @@ def test_hostile_ids_in_errors_are_one_line_and_many_are_named():
     assert r"a\nb\x1b[31m49" in said
     assert "[31m50" not in said
     assert "and 3 more" in said
+
+
+def test_the_first_alert_of_a_run_is_the_first_in_time_beside_an_untimed_run():
+    """Two lanes of one run alarm, the second lane earlier; a run without times elsewhere does not change which is first."""
+    late = lane("m", "abcdeaaaa", at=1000).with_columns(agent=pl.lit("A"))
+    soon = lane("m", "xxxxxxxxx", at=0).with_columns(agent=pl.lit("B"))
+    told = labels({"run_id": "m", "scope": "run", "label": "healthy"})
+    for more in ([], [lane("zz", "abc", at=None)]):
+        judged = board_of(told, lanes(late, soon, *more)).judged(0)
+        assert judged.first_false.tolist() == [12]
