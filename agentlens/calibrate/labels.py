@@ -19,6 +19,10 @@ READERS = {".csv": "CSV", ".ndjson": "NDJSON", ".jsonl": "NDJSON", ".parquet": "
 _REQUIRED = ("scope", "label")
 _CLOSED = {"scope": tuple(Scope), "label": tuple(State), "source": tuple(Origin)}
 _COUNTS = ("onset_seq", "onset_hi_seq", "end_seq")
+_QUERIES = {
+    "run_id": "SELECT DISTINCT run_id FROM events",
+    "operation_id": "SELECT DISTINCT operation_id FROM receipts",
+}
 _TIMES = ("onset_at", "end_at", "observed_until")
 SHOWN = 5
 """How many bad rows a message lists before it says how many more there are."""
@@ -174,6 +178,12 @@ def listed(names: Sequence[str], limit: int = LISTED) -> str:
     """
     said = ", ".join(_visible(name) for name in names[:limit])
     return said + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def where_listed(names: Sequence[str], what: str) -> str:
+    """What is accepted instead of ids that match nothing; where not all were named, how to see those that there are."""
+    shown = f"; agentlens sql LAKE '{_QUERIES[what]}' --json lists them"
+    return f"each {what} of the data" + (shown if len(names) > LISTED else "")
 
 
 def _visible(name: str) -> str:

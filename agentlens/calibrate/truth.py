@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from agentlens.calibrate.labels import labels_digest, listed
+from agentlens.calibrate.labels import labels_digest, listed, where_listed
 from agentlens.errors import InputError, SettingsError
 from agentlens.model.label import Origin, Scope, State
 
@@ -174,7 +174,7 @@ def _refuse_unmatched(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
         raise InputError.at(
             "labels",
             f"{len(missing):,} runs are not in the data: {listed(missing)}",
-            accepted="run ids of the lake",
+            accepted=where_listed(missing, "run_id"),
         )
 
 

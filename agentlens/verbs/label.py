@@ -9,7 +9,14 @@ import polars as pl
 
 from agentlens.calibrate.label_check import check_labels
 from agentlens.calibrate.label_store import LabelStore
-from agentlens.calibrate.labels import READERS, conform_labels, labels_digest, listed, read_labels
+from agentlens.calibrate.labels import (
+    READERS,
+    conform_labels,
+    labels_digest,
+    listed,
+    read_labels,
+    where_listed,
+)
 from agentlens.calibrate.weak import RULE, weak_labels
 from agentlens.errors import InputError
 from agentlens.lake import Lake
@@ -85,7 +92,7 @@ def refuse_unmatched(labels: pl.DataFrame, lake: Lake) -> None:
         missing = told.join(known.unique().collect(), on=column, how="anti")[column].sort().to_list()
         if missing:
             said = f"{len(missing):,} {what} are not in the lake: {listed(missing)}"
-            raise InputError.at("labels", said, accepted=f"{what} of {lake.path}")
+            raise InputError.at("labels", said, accepted=where_listed(missing, column))
 
 
 def show(labels: pl.DataFrame, *, json: bool) -> None:

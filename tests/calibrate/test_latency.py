@@ -57,6 +57,16 @@ def test_a_thin_class_gets_the_pooled_limit_and_says_so(times: pl.DataFrame) -> 
     assert "the pooled limit stands in" in rare["note"]
 
 
+def test_without_a_pooled_limit_none_stands_in() -> None:
+    """Five acknowledgements in all: no class has a limit, and none is said to be borrowed."""
+    drawn = synthetic_handoffs(5, seed=2, classes=(Urgency(),))
+    limits = ack_limits(ack_times(handoffs(drawn.receipts.lazy())).collect()).limits
+    normal = row(limits, "normal")
+    assert (normal["limit_us"], row(limits, "*")["limit_us"], normal["pooled"]) == (None, None, False)
+    assert "no limit of all together either" in normal["note"]
+    assert "stands in" not in normal["note"]
+
+
 def test_a_cap_below_the_limit_is_a_conflict_not_a_choice(times: pl.DataFrame) -> None:
     """At a cap of 40 s some 19 % of good deliveries are still silent; the limit stays what it was."""
     free, capped = (ack_limits(times, AckSettings(caps_s=caps)).limits for caps in ({}, {"normal": 40.0}))

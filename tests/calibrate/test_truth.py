@@ -282,6 +282,7 @@ def test_hostile_ids_in_errors_are_one_line_and_many_are_named():
     assert r"a\nb\x1b[31m49" in said
     assert "[31m50" not in said
     assert "and 3 more" in said
+    assert said.endswith("agentlens sql LAKE 'SELECT DISTINCT run_id FROM events' --json lists them")
 
 
 def test_the_first_alert_of_a_run_is_the_first_in_time_beside_an_untimed_run():
