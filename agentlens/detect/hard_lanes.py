@@ -36,13 +36,14 @@ WORKING, WAITING, RETRYING, UNCERTAIN, STUCK, FAILED = (code(codes.VERDICT[verdi
 
 def judge_hard(lanes: pl.DataFrame, *, rule: Rule, policies: Policies) -> pl.DataFrame:
     """Correct the columns `DECIDED` of the hard lanes among `lanes`."""
-    flag = lanes.select(
+    flag = _mask(
+        lanes,
         unknown("lap")  # whatever the rule compares, evidence that cannot be compared is not stalled
         | may_wait(policies)
         | may_retry(policies)
         | pl.col("hard_failure").is_not_null()
-        | pl.col("reachable").eq(False).fill_null(False)
-    ).to_series()
+        | pl.col("reachable").eq(False).fill_null(False),
+    )
     if not flag.any():
         return lanes
     part = _taken(lanes, _whole_lanes(lanes, flag)).drop(DECIDED)
@@ -56,7 +57,7 @@ def judge_hard(lanes: pl.DataFrame, *, rule: Rule, policies: Policies) -> pl.Dat
 
 def fill_unknown(lanes: pl.DataFrame, *, rule: Rule) -> pl.DataFrame:
     """Correct ``S_p`` and ``H_p`` of the lanes that hold an unknown."""
-    flag = lanes.select(unknown(rule.evidence)).to_series()
+    flag = _mask(lanes, unknown(rule.evidence))
     if not flag.any():
         return lanes
     part = _taken(lanes, _whole_lanes(lanes, flag))
@@ -74,6 +75,10 @@ def unknown(evidence: Evidence) -> pl.Expr:
         versions.append("fingerprint_version")
     inside = pl.col("row") > pl.col("start")
     return pl.any_horizontal(*holes, *(inside & pl.col(n).ne_missing(pl.col(n).shift(1)) for n in versions))
+
+
+def _mask(lanes: pl.DataFrame, condition: pl.Expr) -> pl.Series:
+    return lanes.lazy().select(flag=condition).collect(engine="in-memory")["flag"]
 
 
 def _whole_lanes(lanes: pl.DataFrame, flag: pl.Series) -> Mask:

@@ -109,11 +109,11 @@ def scores(
 def _judge(lanes: pl.DataFrame, *, book: RuleBook, policies: Policies) -> pl.DataFrame:
     """Judge whole lanes by the rule or rules of a book."""
     if not book.overrides:
-        return _judged(lanes, book.default, policies).select(_output())
+        return _worded(_judged(lanes, book.default, policies))
     numbered = lanes.with_columns(book.number().alias("_rule"))
     asked = numbered["_rule"].unique().sort()
     parts = [_judged(numbered, book.rules[n], policies).filter(pl.col("_rule") == n) for n in asked]
-    return pl.concat(parts).sort("row").select(_output())
+    return _worded(pl.concat(parts).sort("row"))
 
 
 def _judged(lanes: pl.DataFrame, rule: Rule, policies: Policies) -> pl.DataFrame:
@@ -131,8 +131,11 @@ def _judged(lanes: pl.DataFrame, rule: Rule, policies: Policies) -> pl.DataFrame
     return judge_hard(decided.collect(engine="in-memory"), rule=rule, policies=policies)
 
 
-def _output() -> list[pl.Expr]:
-    """The columns of `VERDICTS` in words; a period of 0 is none."""
+def _worded(decided: pl.DataFrame) -> pl.DataFrame:
+    """Give the columns of `VERDICTS` in words; a period of 0 is none.
+
+    Lazily, like every look at a wide frame here: an eager one first brings all columns into equal pieces.
+    """
     cycle = pl.col("period") > 0
     worded = {
         "verdict": codes.verdict_words(),
@@ -141,4 +144,5 @@ def _output() -> list[pl.Expr]:
         "period": pl.when(cycle).then("period"),
         "laps": pl.when(cycle).then("laps"),
     }
-    return [worded.get(name, pl.col(name)).cast(dtype).alias(name) for name, dtype in VERDICTS.items()]
+    columns = [worded.get(name, pl.col(name)).cast(dtype).alias(name) for name, dtype in VERDICTS.items()]
+    return decided.lazy().select(columns).collect(engine="in-memory")
