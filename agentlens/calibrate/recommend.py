@@ -310,6 +310,12 @@ def recommend(board: Board, goal: Goal, offered: dict[str, list[int]], *, explor
     hopeful = reached.filter(pl.col("rate") <= goal.max_fpr)
     hopeful = hopeful.filter(pl.col("cell").is_in(_looks_fine(board, goal, hopeful["cell"].to_list())))
     if hopeful.is_empty():
+        # explore may have begun too far along: a stricter rule was not walked and is not promised, but may be fine
+        stricter = walk(tester, name, offered[name][: len(offered[name]) - len(cells)])[0]
+        stricter = stricter.filter(pl.col("more_groups").is_not_null(), pl.col("rate") <= goal.max_fpr)
+        fine = _looks_fine(board, goal, stricter["cell"].to_list())
+        hopeful = stricter.filter(pl.col("cell").is_in(fine))
+    if hopeful.is_empty():
         return _answer(Status.INFEASIBLE, None, certificate, tester, chosen_on)
     nearest = hopeful.filter(pl.col("more_groups") == pl.col("more_groups").min())
     cell = _best(board, goal, nearest["cell"].to_list())
