@@ -211,7 +211,10 @@ def test_a_name_that_matches_nothing_is_an_input_error(name: str, tmp_path: Path
         (b"\x1f\x8b\x08\x00garbage", "the compressed data ends early"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff", "the compressed data is damaged"),
         (b"\x28\xb5\x2f\xfdgarbage and more", "the compressed data is damaged"),
-        (gzip.compress(b"col1,col2\n1,2\n")[:-3], "no known format in what can be read .*ends early"),
+        (
+            gzip.compress(b"col1,col2\n1,2\n", mtime=0)[:-3],
+            "no known format in what can be read .*ends early",
+        ),
     ],
 )
 def test_what_no_format_claims_is_an_input_error(data: bytes, said: str, tmp_path: Path) -> None:
