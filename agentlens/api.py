@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from agentlens.lake import IngestReport
     from agentlens.normalise.rows import Normaliser
 
-Time = "str | datetime | None"
-
 
 def make_normaliser(
     *,

@@ -10,8 +10,8 @@ from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, text_of
 from agentlens.readers.codex_items import child_states, exit_class, output_of, script_of
-from agentlens.readers.decode import loads
 from agentlens.readers.documents import stem_of
+from agentlens.readers.line_objects import line_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,13 +42,7 @@ def claim(head: Head) -> int:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one stream, line by line."""
     stream = _Stream(report=report, lane=Lane(run_id=stem_of(source)))
-    for number, line in source.lines(report):
-        value = loads(line, report, number)
-        if value is ABSENT:
-            continue
-        if not isinstance(value, dict):
-            report.quarantine(number, f"a {type(value).__name__} where a record was expected")
-            continue
+    for number, value in line_objects(source, report):
         yield from stream.line(value, number)
 
 

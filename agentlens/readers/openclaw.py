@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, number_of, text_of
-from agentlens.readers.decode import attempt, loads
+from agentlens.readers.decode import attempt
 from agentlens.readers.documents import stem_of
+from agentlens.readers.line_objects import line_objects
 from agentlens.readers.messages import error_of, result_of
 from agentlens.readers.stamps import epoch
 
@@ -54,13 +55,7 @@ def claim(head: Head) -> int:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one telemetry file."""
     log = _Log(report=report, name=stem_of(source))
-    for number, line in source.lines(report):
-        value = loads(line, report, number)
-        if value is ABSENT:
-            continue
-        if not isinstance(value, dict):
-            report.quarantine(number, f"a {type(value).__name__} where a record was expected")
-            continue
+    for number, value in line_objects(source, report):
         yield from log.line(value, number)
     yield from log.end()
 
