@@ -13,7 +13,7 @@ import time
 import zipfile
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import polars as pl
@@ -22,9 +22,10 @@ from agentlens.errors import AgentlensError
 from agentlens.readers import registry
 from agentlens.readers.base import Report
 from agentlens.readers.source import Source, expand
+from benchmarks._measure import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (ROOT / "data", ROOT.parent / "shared" / "samples", ROOT.parent / "shared" / "traces")
@@ -32,7 +33,7 @@ LONG_ENOUGH_S = 0.5
 LARGEST = 2_000_000
 
 
-def run(scale: float = 1.0) -> dict[str, Any]:
+def run(scale: float = 1.0) -> Iterator[Row]:
     """Time every format that some file here is recognised as, for ``scale`` x half a second each."""
     found: dict[str, list[Path]] = defaultdict(list)
     for folder in FOLDERS:
@@ -41,16 +42,18 @@ def run(scale: float = 1.0) -> dict[str, Any]:
                 found[registry.sniff(source.head()).name].append(Path(source.path))
             except AgentlensError:
                 continue
-    results: dict[str, Any] = {}
     for name, paths in sorted(found.items()):
         chosen = _few(paths)
         size = sum(len(_plain(path)) for path in chosen)
         reading, events = _timed(lambda chosen=chosen, name=name: _read(chosen, name), scale)
         decoding, _ = _timed(lambda chosen=chosen: sum(_decode(path) for path in chosen), scale)
-        results[f"{name}: MB/s"] = size / 1e6 / reading
-        results[f"{name}: events/s"] = events / reading
-        results[f"{name}: times slower than the plain decode"] = reading / decoding
-    return results
+        yield Row(
+            part=name,
+            seconds=reading,
+            events=events,
+            bytes=size,
+            ratios={"time / plain decode": reading / decoding},
+        )
 
 
 def _few(paths: list[Path]) -> list[Path]:

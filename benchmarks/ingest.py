@@ -8,114 +8,70 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from benchmarks._measure import Row, alone, growing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 FULL_BYTES = 250_000_000
 SPANS_A_LINE = 10
-_CHILD = """
-import os, sys, time
-from agentlens.lake import ingest
-from agentlens.normalise.digest import Key
-from agentlens.normalise.rows import Normaliser
-from agentlens.normalise.tables import Tables
-normaliser = Normaliser(key=Key.public_demo(), tables=Tables.load())
-began, worked = time.perf_counter(), sum(os.times()[:4])
-report = ingest(sys.argv[1], sys.argv[2], normaliser=normaliser, workers=int(sys.argv[3]) or None)
-print(time.perf_counter() - began, sum(os.times()[:4]) - worked, report.events, report.runs, report.quarantined)
-"""
 
 
-def run(scale: float = 1.0) -> dict[str, Any]:
-    """Measure one ingest of ``scale`` x 250 MB with the default number of processes."""
+def run(scale: float = 1.0) -> Iterator[Row]:
+    """Measure ingest of up to ``scale`` x 250 MB with the default number of processes."""
+    yield from growing(_at, FULL_BYTES * scale)
+
+
+def _at(times: int, size: float) -> Row:
     with tempfile.TemporaryDirectory(prefix="agentlens-bench-") as folder:
         source = Path(folder, "spans.jsonl")
-        spans = write_spans(source, int(FULL_BYTES * scale))
-        size = source.stat().st_size
-        plain, plain_cpu = min(walk(source) for _ in range(3))
-        tries = [ingest_once(source, Path(folder, f"lake{n}")) for n in range(3)]
-    seconds, cpu, events, peak = min(tries)
-    return {
-        "file MB": size / 1e6,
-        "spans": spans,
-        "events": events,
-        "orjson.loads s": plain,
-        "orjson.loads CPU s": plain_cpu,
-        "orjson.loads MB/s": size / 1e6 / plain,
-        "ingest s": seconds,
-        "ingest CPU s, all processes": cpu,
-        "ingest MB/s": size / 1e6 / seconds,
-        "ingest events/s": events / seconds,
-        "speed of ingest / orjson.loads (target 0.4)": plain / seconds,
-        "peak memory of all processes MB (limit 1000)": peak / 1e6,
-    }
+        spans = write_spans(source, int(size))
+        written = source.stat().st_size
+        plain = alone("benchmarks.ingest:walk", str(source), repeats=3)
+        tries = [
+            alone("benchmarks.ingest:ingest", str(source), str(Path(folder, f"lake{n}")), family=True)
+            for n in range(3)
+        ]
+    least = min(tries, key=lambda one: one.seconds)
+    return least.row(
+        "OTLP lines into a lake",
+        growth=times,
+        events=least.told,
+        bytes=written,
+        ratios={
+            "speed of ingest / orjson.loads (at least 0.5)": plain.seconds / least.seconds,
+            "processor time, ingest / orjson.loads": least.cpu_s / plain.cpu_s,
+        },
+        told={"spans": spans, "orjson.loads MB/s": written / 1e6 / plain.seconds},
+    )
 
 
-def walk(source: Path) -> tuple[float, float]:
-    """Decode every line, keep nothing; return seconds and CPU seconds."""
-    began, worked = time.perf_counter(), time.process_time()
-    with source.open("rb") as lines:
-        for line in lines:
-            orjson.loads(line)
-    return time.perf_counter() - began, time.process_time() - worked
+def walk(source: str) -> Callable[[], None]:
+    """Decode every line, keep nothing."""
+
+    def work() -> None:
+        with Path(source).open("rb") as lines:
+            for line in lines:
+                orjson.loads(line)
+
+    return work
 
 
-def ingest_once(source: Path, lake: Path, workers: int = 0) -> tuple[float, float, int, int]:
-    """Ingest in a process of its own; return seconds, CPU seconds, events, and the peak of memory."""
-    command = [sys.executable, "-c", _CHILD, str(source), str(lake), str(workers)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    peak = Peak(child.pid)
-    out, _ = child.communicate()
-    memory = peak.stop()
-    if child.returncode:
-        raise RuntimeError(f"ingest ended with {child.returncode}")
-    seconds, cpu, events = out.split()[:3]
-    return float(seconds), float(cpu), int(events), memory
+def ingest(source: str, lake: str, workers: int = 0) -> Callable[[], int]:
+    """Ingest one file into a new lake; gives the number of events."""
+    from agentlens.lake import ingest
+    from agentlens.normalise.digest import Key
+    from agentlens.normalise.rows import Normaliser
+    from agentlens.normalise.tables import Tables
 
-
-class Peak:
-    """Watches the resident memory of a process and its children, summed (shared pages count in each)."""
-
-    def __init__(self, pid: int) -> None:
-        self.bytes = 0
-        self._pid = pid
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.02):
-            self.bytes = max(self.bytes, sum(map(resident, family(self._pid))))
-
-    def stop(self) -> int:
-        """Return the peak in bytes."""
-        self._stop.set()
-        self._thread.join()
-        return self.bytes
-
-
-def family(pid: int) -> list[int]:
-    """Return a process and everything it started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(one for child in children for one in family(int(child)))]
-
-
-def resident(pid: int) -> int:
-    """Return the resident bytes of a process, 0 where it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-    except (OSError, IndexError):
-        return 0
+    normaliser = Normaliser(key=Key.public_demo(), tables=Tables.load())
+    return lambda: ingest(source, lake, normaliser=normaliser, workers=workers or None).events
 
 
 # -- the file

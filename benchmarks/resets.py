@@ -4,43 +4,44 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentlens.detect.resets import resets
 from agentlens.model.branch import branches_frame
 from agentlens.model.raw import RawBranch
+from benchmarks._measure import Row, best
 from tests.oracle.resets import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BRANCHES = 200_000
 _KEYS = ("memory", "browser", "workspace", "tool_registry", "approval_queue")
 
 
-def run(scale: float = 1.0) -> dict[str, Any]:
+def run(scale: float = 1.0) -> Iterator[Row]:
     """Time both on the same branches; states must be equal on all."""
     told = branches(round(_BRANCHES * scale))
     typed = branches_frame(
         (RawBranch(fields=one, position=(at, 0)) for at, one in enumerate(told)), source="b"
     )
     frame = typed.frame.lazy()
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        judged = resets(frame).collect(engine="in-memory")
-        seconds.append(time.perf_counter() - start)
+    seconds, busy = best(lambda: resets(frame).collect(engine="in-memory"))
+    judged = resets(frame).collect(engine="in-memory")
     start = time.perf_counter()
     right = judge(told)
     literal = time.perf_counter() - start
     differing = sum(
         right[name]["state"] != state for name, state in judged.select("branch_id", "state").iter_rows()
     )
-    return {
-        "branches": len(told),
-        "engine, s (best of 3)": min(seconds),
-        "branches per second": round(len(told) / min(seconds)),
-        "literal gates in plain Python, s": literal,
-        "ratio (wanted: 30 or more)": literal / min(seconds),
-        "states that differ (wanted: 0)": differing + abs(judged.height - len(right)),
-    }
+    yield Row(
+        part="branches to gates",
+        seconds=seconds,
+        cpu_s=busy,
+        events=len(told),
+        ratios={"literal gates in plain Python / this (at least 30)": literal / seconds},
+        told={"states that differ (none may)": differing + abs(judged.height - len(right))},
+    )
 
 
 def branches(count: int, seed: int = 7) -> list[dict[str, Any]]:

@@ -1,0 +1,231 @@
+"""What every benchmark measures with: work in a process of its own, and rows that can be compared between commits."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+GROWTH = (1, 4, 16)
+"""Sizes at which growth is measured, as multiples of the smallest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measurement.
+
+    ``part``: what was measured. ``growth``: times the smallest size. ``seconds`` of wall time and ``cpu_s`` of
+    processor time over all processes. ``peak_bytes``: most memory held. ``ratios``: this over something else of
+    the same run, the target in its name. ``told``: what else is worth reading.
+    """
+
+    part: str
+    seconds: float | None = None
+    cpu_s: float | None = None
+    growth: int = 1
+    events: int | None = None
+    bytes: int | None = None
+    peak_bytes: int | None = None
+    ratios: dict[str, float] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is stored: rates are worked out, what was not measured is left out."""
+        rates = {
+            "events_per_s": _rate(self.events, self.seconds),
+            "mb_per_s": _rate(self.bytes, self.seconds, 1e6),
+            "peak_mb": None if self.peak_bytes is None else self.peak_bytes / 1e6,
+        }
+        kept = {"part": self.part, "growth": self.growth, "events": self.events, "bytes": self.bytes}
+        kept |= {"seconds": self.seconds, "cpu_s": self.cpu_s, **rates}
+        kept |= {"ratios": self.ratios or None, "told": self.told or None}
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in kept.items()
+            if value is not None
+        }
+
+
+def _rate(amount: int | None, seconds: float | None, unit: float = 1.0) -> float | None:
+    return None if amount is None or not seconds else amount / unit / seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What work in a process of its own took: the best of its repeats, the peak of all, and what the last gave."""
+
+    seconds: float
+    cpu_s: float
+    peak_bytes: int
+    told: Any = None
+
+    def row(self, part: str, **facts: Any) -> Row:
+        """Return it as a row."""
+        return Row(part=part, seconds=self.seconds, cpu_s=self.cpu_s, peak_bytes=self.peak_bytes, **facts)
+
+
+def alone(work: str, *arguments: Any, repeats: int = 1, family: bool = False) -> Taken:
+    """Measure work in a fresh process, so that memory and caches are its own.
+
+    Parameters
+    ----------
+    work
+        ``module:function``. The function gets ``arguments`` (anything JSON can say), makes ready without being
+        timed, and returns what is timed: a function without arguments that gives what JSON can say.
+    repeats
+        How often it is called; the least wall time and the least processor time count.
+    family
+        Whether it starts processes whose memory counts; then the sum over all of them is watched (shared pages
+        count in each), else the process is asked for its own peak.
+
+    Raises
+    ------
+    RuntimeError
+        When the process fails; the message is its last line.
+    """
+    command = [sys.executable, "-c", "from benchmarks import _measure; _measure.child()"]
+    command += [work, json.dumps(arguments), str(repeats)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+    )
+    watched = Peak(process.pid) if family else None
+    out, err = process.communicate()
+    summed = watched.stop() if watched else 0
+    if process.returncode:
+        said = err.strip().splitlines() or [f"ended with {process.returncode}"]
+        raise RuntimeError(f"{work}: {said[-1]}")
+    found = json.loads(out.splitlines()[-1])
+    found["peak_bytes"] = max(summed, found["peak_bytes"])
+    return Taken(**found)
+
+
+def child() -> None:
+    """Do the work named on the command line and say what it took; the other side of `alone`."""
+    module, function = sys.argv[1].split(":")
+    work = getattr(import_module(module), function)(*json.loads(sys.argv[2]))
+    wall, busy, told = [], [], None
+    for _ in range(int(sys.argv[3])):
+        began, worked = time.perf_counter(), _busy()
+        told = work()
+        wall.append(time.perf_counter() - began)
+        busy.append(_busy() - worked)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": min(wall), "cpu_s": min(busy), "peak_bytes": peak, "told": told}))
+
+
+def _busy() -> float:
+    """Processor seconds of this process and of children that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def best(work: Callable[[], object], repeats: int = 3) -> tuple[float, float]:
+    """Least wall time and least processor time of a few repeats in this process, in seconds."""
+    wall, busy = [], []
+    for _ in range(repeats):
+        began, worked = time.perf_counter(), _busy()
+        work()
+        wall.append(time.perf_counter() - began)
+        busy.append(_busy() - worked)
+    return min(wall), min(busy)
+
+
+def growing(measure: Callable[[int, float], Row], full: float) -> Iterator[Row]:
+    """Measure at 1x, 4x and 16x, where 16x is ``full``; each row says how much more it took than the smallest.
+
+    Parameters
+    ----------
+    measure
+        Takes the multiple and the size, and gives one row.
+    """
+    smallest: Row | None = None
+    for times in GROWTH:
+        row = measure(times, full * times / GROWTH[-1])
+        smallest = smallest or row
+        if times > 1:
+            row.ratios.update(_grown(row, smallest))
+        yield row
+
+
+def _grown(row: Row, smallest: Row) -> dict[str, float]:
+    pairs = {
+        "time": (row.seconds, smallest.seconds),
+        "processor time": (row.cpu_s, smallest.cpu_s),
+        "peak memory": (row.peak_bytes, smallest.peak_bytes),
+    }
+    return {f"{what}, times that of 1x": of / to for what, (of, to) in pairs.items() if of and to}
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print rows as aligned text, each with its ratios below it."""
+    lines = [_cells(row.facts()) for row in rows]
+    widths = [max(len(line[place]) for line in [_HEADS, *lines]) for place in range(len(_HEADS))]
+    for row, line in [(None, _HEADS), *zip(rows, lines, strict=True)]:
+        cells = [line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]
+        print("  " + "  ".join(cells).rstrip())
+        for name, value in (row.ratios | row.told).items() if row else ():
+            print(f"      {name}: {value:,.3f}" if isinstance(value, float) else f"      {name}: {value}")
+
+
+_HEADS = ("what", "size", "events", "seconds", "cpu s", "events/s", "MB/s", "peak MB")
+
+
+def _cells(facts: dict[str, Any]) -> tuple[str, ...]:
+    def cell(name: str, form: str) -> str:
+        return format(facts[name], form) if name in facts else "–"
+
+    return (
+        facts["part"],
+        f"{facts['growth']}x",
+        *(cell("events", ","), cell("seconds", ",.3f"), cell("cpu_s", ",.3f")),
+        *(cell("events_per_s", ",.0f"), cell("mb_per_s", ",.1f"), cell("peak_mb", ",.0f")),
+    )
+
+
+class Peak:
+    """Watches the resident memory of a process and its children, summed (shared pages count in each)."""
+
+    def __init__(self, pid: int) -> None:
+        self.bytes = 0
+        self._pid = pid
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.02):
+            self.bytes = max(self.bytes, sum(map(resident, family(self._pid))))
+
+    def stop(self) -> int:
+        """Return the peak in bytes."""
+        self._stop.set()
+        self._thread.join()
+        return self.bytes
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and everything it started."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(one for child in children for one in family(int(child)))]
+
+
+def resident(pid: int) -> int:
+    """Return the resident bytes of a process, 0 where it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
