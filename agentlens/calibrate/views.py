@@ -20,7 +20,7 @@ from agentlens.model.enums import Verdict
 from agentlens.model.event import TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentlens.calibrate.board import Board
     from agentlens.calibrate.calibrate import LoopCalibration
@@ -151,7 +151,12 @@ def delay_rows(board: Board, cell: int, splits: Sequence[str]) -> pl.DataFrame:
 
 def sample(found: LoopCalibration, cells: Sequence[int], splits: Sequence[str]) -> Sample | None:
     """Put what several cells did to the same groups side by side; None without healthy or incident groups."""
-    board = found.board
+    names = {cell: found.cells[cell].text for cell in cells}
+    return side_by_side(found.board, names, splits, found.plan.goal.looking.within_events)
+
+
+def side_by_side(board: Board, rules: Mapping[int, str], splits: Sequence[str], within: int) -> Sample | None:
+    """Give the same for any board: ``rules`` names cells, ``within`` is D of detection@D, in events."""
     kept = board.in_splits(splits)
     healthy, groups = board.healthy & kept, len(board.groups)
     sizes = np.bincount(board.group_of_run[healthy], minlength=groups)
@@ -165,9 +170,8 @@ def sample(found: LoopCalibration, cells: Sequence[int], splits: Sequence[str]) 
     some, ill = sizes > 0, count > 0
     if not some.any() or not ill.any():
         return None
-    within = found.plan.goal.looking.within_events
     columns: list[list[np.ndarray]] = [[], [], [], []]
-    for cell in cells:
+    for cell in rules:
         judged = board.judged(cell)
         late = delays(board, judged)[mine]
         soon = (late >= 0) & (late <= within)
@@ -182,7 +186,7 @@ def sample(found: LoopCalibration, cells: Sequence[int], splits: Sequence[str]) 
         columns[3].append(np.bincount(group, weights=cut, minlength=groups)[ill] / count[ill])
     losses, alerts, detected, delay = (np.stack(each, axis=1) for each in columns)
     return Sample(
-        rules=tuple(found.cells[cell].text for cell in cells),
+        rules=tuple(rules.values()),
         losses=losses,
         alerts=alerts,
         exposure=exposure[some].astype(np.float64),
