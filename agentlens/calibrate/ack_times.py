@@ -39,7 +39,8 @@ ACK_TIMES = pl.Schema(
 cancelled first) and ``superseded`` (delegated again first), which compete with it; ``silent``: nothing until
 observation ended. ``watched_us``: how long it could have been watched. ``cluster``: delegations that share one
 are not independent. ``skewed``: accepted before it was delegated, by the clocks; counted as at once.
-``left_out``: why it is not used: ``disagreement``, ``no_delegation``, ``no_time``, ``finished_unaccepted``; else null.
+``left_out``: why it is not used: ``disagreement``, ``no_delegation``, ``no_time``, ``finished_unaccepted``, or
+``excluded`` by a label; else null.
 """
 
 Cluster = Literal["run", "recipient", "none"]

@@ -10,7 +10,10 @@ from agentlens.calibrate.ack_times import ACKNOWLEDGED, used
 from agentlens.calibrate.bootstrap import FEW_GROUPS
 from agentlens.calibrate.certificate import check_limits, p_bet, p_binomial, walk_chain
 from agentlens.calibrate.intervals import clopper_pearson
+from agentlens.calibrate.labels import conform_labels, listed
+from agentlens.calibrate.truth import strongest
 from agentlens.errors import InputError, SettingsError
+from agentlens.model.label import Scope, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,32 +66,15 @@ def labelled_silence(times: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     times
         Schema `ACK_TIMES`.
     labels
-        Label rows; those of scope ``handoff`` are read (``operation_id, handoff_id?, label, kind?, task_group?``).
-        A label without ``handoff_id`` speaks of every attempt of its operation; ``exclude`` is left out.
+        Label rows; those of scope ``handoff`` are read, as `handoff_claims` does; ``exclude`` is left out.
 
     Raises
     ------
     InputError
         When a label names no handoff of the data, or two labels of one handoff contradict each other.
     """
-    told = labels.filter((pl.col("scope") == "handoff") & (pl.col("label") != "exclude")).select(
-        "operation_id", "handoff_id", "label", "kind", "task_group"
-    )
-    exact = told.filter(pl.col("handoff_id").is_not_null())
-    whole = told.filter(pl.col("handoff_id").is_null()).drop("handoff_id")
-    attempts = times.select("operation_id", "handoff_id")
-    _all_known(exact, attempts, ["operation_id", "handoff_id"])
-    _all_known(whole, attempts, ["operation_id"])
-    spread = whole.join(attempts, on="operation_id").join(
-        exact, on=["operation_id", "handoff_id"], how="anti"
-    )
-    every = pl.concat([exact, spread], how="diagonal").unique(maintain_order=True)
-    twice = every.group_by("operation_id", "handoff_id").agg(pl.col("label").n_unique().alias("n"))
-    clash = twice.filter(pl.col("n") > 1).sort("operation_id", "handoff_id")
-    if clash.height:
-        names = ", ".join(f"{a}/{b}" for a, b, _ in clash.head(5).rows())
-        raise InputError.at("labels", f"contradict each other for {names}", accepted="one label a handoff")
-    every = every.unique(subset=["operation_id", "handoff_id"], keep="first", maintain_order=True)
+    every = handoff_claims(labels, times.select("operation_id", "handoff_id"))
+    every = every.filter(pl.col("label") != str(State.EXCLUDE))
     silent = pl.col("ended") != ACKNOWLEDGED
     return (
         used(times)
@@ -103,15 +89,48 @@ def labelled_silence(times: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def handoff_claims(labels: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """What the strongest labels say of each handoff (``operation_id, handoff_id, label, kind, task_group``, sorted).
+
+    Parameters
+    ----------
+    labels
+        `agentlens.model.label.LABELS`; rows of scope ``handoff`` are read. One without ``handoff_id`` speaks of every
+        attempt of its operation that no other names.
+    attempts
+        ``operation_id, handoff_id`` of the handoffs there are.
+
+    Raises
+    ------
+    InputError
+        When a label names no handoff of the data, or two labels of one handoff contradict each other.
+    """
+    mine = conform_labels(labels.filter(pl.col("scope") == str(Scope.HANDOFF)))
+    told = strongest(mine).select("operation_id", "handoff_id", "label", "kind", "task_group")
+    exact = told.filter(pl.col("handoff_id").is_not_null())
+    whole = told.filter(pl.col("handoff_id").is_null()).drop("handoff_id")
+    attempts = attempts.unique()
+    _all_known(exact, attempts, ["operation_id", "handoff_id"])
+    _all_known(whole, attempts, ["operation_id"])
+    spread = whole.join(attempts, on="operation_id").join(
+        exact, on=["operation_id", "handoff_id"], how="anti"
+    )
+    every = pl.concat([exact, spread], how="diagonal").unique(maintain_order=True)
+    twice = every.group_by("operation_id", "handoff_id").agg(pl.col("label").n_unique().alias("n"))
+    clash = twice.filter(pl.col("n") > 1).sort("operation_id", "handoff_id")
+    if clash.height:
+        names = listed([f"{a}/{b}" for a, b, _ in clash.rows()])
+        raise InputError.at("labels", f"contradict each other for {names}", accepted="one label a handoff")
+    one = every.unique(subset=["operation_id", "handoff_id"], keep="first", maintain_order=True)
+    return one.sort("operation_id", "handoff_id")
+
+
 def _all_known(told: pl.DataFrame, attempts: pl.DataFrame, on: list[str]) -> None:
-    unknown = told.join(attempts, on=on, how="anti").sort(on)
+    unknown = told.join(attempts, on=on, how="anti").unique().sort(on)
     if unknown.height:
-        names = ", ".join("/".join(row) for row in unknown.select(on).head(5).rows())
-        more = f" and {unknown.height - 5} more" if unknown.height > 5 else ""
+        names = listed(["/".join(row) for row in unknown.select(on).rows()])
         raise InputError.at(
-            "labels",
-            f"no handoff for {names}{more}",
-            accepted="operations and handoffs that the receipts have",
+            "labels", f"no handoff for {names}", accepted="operations and handoffs that the receipts have"
         )
 
 

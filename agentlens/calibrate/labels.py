@@ -106,11 +106,29 @@ def _typed(name: str, given: pl.DataType | None) -> pl.Expr:
     if given == pl.String():
         column = pl.when(column.str.strip_chars() != "").then(column.str.strip_chars())
         if name in _TIMES:
-            return _time(column).alias(name)
-    elif name in _TIMES and given.is_numeric():
-        # epoch seconds, as in native records
-        return (column.cast(pl.Float64) * 1_000_000).round().cast(pl.Int64).cast(wanted).alias(name)
+            # a shorter number in text is more likely a mistake than a second of 1970
+            digits = pl.when(column.str.contains(r"^\d{9,11}(\.\d+)?$")).then(column)
+            return _in_reach(pl.coalesce(_time(column), _epoch(digits))).alias(name)
+    elif name in _TIMES:
+        known = given.is_numeric() or given == pl.Date or isinstance(given, pl.Datetime)
+        at = _epoch(column) if given.is_numeric() else column.cast(wanted, strict=False)
+        return (_in_reach(at) if known else pl.lit(None, dtype=wanted)).alias(name)
+    elif name in _COUNTS and given.is_float():
+        column = pl.when(column == column.floor()).then(column)
+    elif name in _COUNTS and not given.is_numeric():
+        return pl.lit(None, dtype=wanted).alias(name)
     return column.cast(wanted, strict=False).alias(name)
+
+
+def _epoch(seconds: pl.Expr) -> pl.Expr:
+    """Epoch seconds, as in native records."""
+    micros = (seconds.cast(pl.Float64, strict=False) * 1_000_000).round().cast(pl.Int64, strict=False)
+    return micros.cast(LABELS["onset_at"])
+
+
+def _in_reach(at: pl.Expr) -> pl.Expr:
+    """Years of four digits: others can not be written down again."""
+    return pl.when(at.dt.year().is_between(1, 9999)).then(at)
 
 
 def _time(column: pl.Expr) -> pl.Expr:
@@ -125,25 +143,48 @@ def _lost(raw: pl.DataFrame, frame: pl.DataFrame) -> Iterable[tuple[str, pl.Expr
     for name in (*_COUNTS, *_TIMES):
         if name in raw.columns:
             given = raw[name].cast(pl.String, strict=False).fill_null("").str.strip_chars() != ""
-            wanted = "a whole number" if name in _COUNTS else "a time (RFC 3339)"
-            yield f"{name} is no {wanted.removeprefix('a ')}", given & frame[name].is_null()
+            wanted = "whole number" if name in _COUNTS else "time (RFC 3339)"
+            yield f"{name} is no {wanted}", given & frame[name].is_null()
 
 
 def _faults() -> Iterable[tuple[str, pl.Expr]]:
     for name, values in _CLOSED.items():
         fault = ~pl.col(name).is_in([str(v) for v in values]).fill_null(False)
         yield f"{name} is none of {', '.join(values)}", fault
-    handoff = pl.col("scope") == str(Scope.HANDOFF)
-    yield "run_id is missing", ~handoff & pl.col("run_id").is_null()
-    yield "operation_id is missing (scope handoff)", handoff & pl.col("operation_id").is_null()
+    yield from _misplaced()
     placed = pl.col("onset_seq").is_not_null() | pl.col("onset_at").is_not_null()
     yield "an interval needs onset_seq or onset_at", (pl.col("scope") == str(Scope.INTERVAL)) & ~placed
     yield "a step needs onset_seq", (pl.col("scope") == str(Scope.STEP)) & pl.col("onset_seq").is_null()
+    unsure = pl.col("onset_hi_seq").is_not_null()
+    yield "onset_hi_seq needs onset_seq", unsure & pl.col("onset_seq").is_null()
     yield "onset_hi_seq is before onset_seq", pl.col("onset_hi_seq") < pl.col("onset_seq")
     yield (
         "the end is before the onset",
-        (pl.col("end_seq") < pl.col("onset_seq")) | (pl.col("end_at") < pl.col("onset_at")),
+        (pl.col("end_seq") < pl.max_horizontal("onset_seq", "onset_hi_seq"))
+        | (pl.col("end_at") < pl.col("onset_at")),
     )
+    yield "observed_until is before the onset", pl.col("observed_until") < pl.col("onset_at")
+
+
+def _misplaced() -> Iterable[tuple[str, pl.Expr]]:
+    """Columns that a scope needs, and those that would say something there that nobody reads."""
+    scope, incident = pl.col("scope"), pl.col("label") == str(State.INCIDENT)
+    handoff = scope == str(Scope.HANDOFF)
+    yield "run_id is missing", ~handoff & pl.col("run_id").is_null()
+    yield "operation_id is missing (scope handoff)", handoff & pl.col("operation_id").is_null()
+    yield "scope handoff has no run_id or agent", handoff & _any("run_id", "agent")
+    yield "operation_id and handoff_id need scope handoff", ~handoff & _any("operation_id", "handoff_id")
+    ends = _any("end_seq", "end_at")
+    stretch = _any("onset_seq", "onset_hi_seq", "onset_at") | ends
+    yield "a handoff has no onset or end", handoff & stretch
+    whole = (scope == str(Scope.RUN)) & ~incident
+    yield "a run is healthy or excluded whole; a stretch of it is scope interval", whole & stretch
+    yield "a step has no end; scope interval has", (scope == str(Scope.STEP)) & ends
+    yield "onset_hi_seq is for incidents", ~incident & pl.col("onset_hi_seq").is_not_null()
+
+
+def _any(*names: str) -> pl.Expr:
+    return pl.any_horizontal(pl.col(name).is_not_null() for name in names)
 
 
 def _refuse(where: str, frame: pl.DataFrame, faults: Iterable[tuple[str, pl.Expr | pl.Series]]) -> None:

@@ -24,9 +24,11 @@ SPANS = pl.Schema(
         "task_group": pl.String(),
         "parent_run_id": pl.String(),
         "content": pl.String(),
+        "agents": pl.List(pl.String()),
     }
 )
-"""One row a run, sorted. ``content``: digest of its actions in order, null where they are few or some are unknown."""
+"""One row a run, sorted. ``content``: digest of its actions in order, null where they are few or some are unknown.
+``agents``: its lanes, sorted, those without an action too."""
 
 LEAST_ACTIONS = 8
 """Shorter runs are not taken for copies of one another: short runs are alike by nature."""
@@ -59,6 +61,7 @@ def _spans(events: pl.LazyFrame, actions: Sequence[str]) -> pl.DataFrame:
             pl.when((signatures.len() >= LEAST_ACTIONS) & (signatures.null_count() == 0))
             .then(signatures.str.join("\n"))
             .alias("content"),
+            pl.col("agent").unique().sort().alias("agents"),
         )
         .collect()
     )

@@ -14,8 +14,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from agentlens.calibrate.labels import labels_digest, listed, where_listed
-from agentlens.errors import InputError, SettingsError
+from agentlens.calibrate.label_faults import (
+    means_lane,
+    refuse,
+    refuse_both,
+    refuse_faults,
+    refuse_overlaps,
+    whole_runs,
+)
+from agentlens.calibrate.labels import labels_digest
+from agentlens.errors import SettingsError
 from agentlens.model.label import Origin, Scope, State
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -53,9 +61,12 @@ class Truth:
     """Labels laid over the actions of a sweep.
 
     ``runs``: ``run_id, state`` (``healthy``, ``incident``, ``partly`` for runs with healthy stretches only), one row
-    a labelled run. ``incidents``: ``incident, run_id, lo, hi, end, start, stop, onset_known, observed_until, kind,
-    found_by``, one row an incident and lane it may be in (rows ``start..stop``). ``place`` (`Place`) and ``incident``
-    (-1: none) are one value an action; ``onset`` and ``end`` are rows of the incident that it lies in, in its lane.
+    a labelled run. ``incidents``: ``incident, run_id, lo, hi, end, start, stop, watched, onset_known, observed_until,
+    kind, found_by``, one row an incident and lane it may be in (rows ``start..stop``); its first event is one of
+    ``lo..hi``, and it was watched up to row ``watched``. ``place`` (`Place`) and ``incident`` (-1: none) are one value
+    an action; ``onset``, ``onset_hi`` and ``end`` are rows of the incident that it lies in, in its lane.
+    ``excluded``: runs that are left out whole. ``actionless``: incidents of lanes without any action, which no rule
+    can see: they are in no count but this.
     """
 
     runs: pl.DataFrame
@@ -63,8 +74,10 @@ class Truth:
     place: Ints
     incident: Ints
     onset: Ints
+    onset_hi: Ints
     end: Ints
     excluded: int
+    actionless: int
     unlabelled: int
     digest: str
     origins: tuple[str, ...]
@@ -104,44 +117,40 @@ def lay(labels: pl.DataFrame, actions: pl.DataFrame, spans: pl.DataFrame, matchi
         For labels of runs that are not there, onsets outside their run, and labels that contradict each other.
     """
     mine = labels.filter(pl.col("scope") != str(Scope.HANDOFF))
-    _refuse_unmatched(mine, spans)
     kept = strongest(mine)
-    _refuse_outside(kept, spans)
-    excluded = kept.filter(pl.col("label") == str(State.EXCLUDE))["run_id"].unique()
+    refuse_faults(mine, kept, spans)
+    left_out = pl.col("label") == str(State.EXCLUDE)
+    whole = (pl.col("scope") == str(Scope.RUN)) & pl.col("agent").is_null()
+    excluded = kept.filter(left_out & whole)["run_id"].unique()
     kept = kept.filter(~pl.col("run_id").is_in(excluded.implode()))
-    _refuse_both(kept)
+    refuse_both(kept)
     lanes = _lanes(actions)
-    whole = _whole()
-    parts = _rows(kept.filter(~whole & (pl.col("label") == str(State.HEALTHY))), lanes, actions)
-    incidents = _incidents(
-        kept.filter(pl.col("label") == str(State.INCIDENT)), lanes, actions, _lanes_of(parts)
-    )
-    _refuse_overlaps(parts, incidents)
+    holes = _rows(kept.filter(left_out), lanes, actions)
+    parts = _rows(kept.filter(~whole_runs() & (pl.col("label") == str(State.HEALTHY))), lanes, actions)
+    ill = kept.filter(pl.col("label") == str(State.INCIDENT))
+    incidents = _incidents(ill, lanes, actions, _lanes_of(parts))
+    refuse_overlaps(parts, incidents)
     covered = _covered(parts, lanes)
-    healthy = pl.concat([kept.filter(whole)["run_id"], covered]).unique().sort()
+    healthy = pl.concat([kept.filter(whole_runs())["run_id"], covered]).unique().sort()
     parts = parts.filter(~pl.col("run_id").is_in(covered.implode()))
-    place, incident, onset, end = _places(actions, healthy, incidents, parts, matching)
+    place, incident, rows = _places(actions, healthy, incidents, parts, matching)
     place[actions["run_id"].is_in(excluded.implode()).to_numpy()] = Place.UNJUDGED
-    runs = _states(kept, healthy)
+    for lo, end in holes.select("lo", "end").iter_rows():
+        place[lo : end + 1] = Place.UNJUDGED
+    runs = _states(kept.filter(~left_out), healthy.filter(~healthy.is_in(holes["run_id"].implode())))
     seen = set(runs["run_id"]) | set(excluded)
     return Truth(
         runs=runs,
         incidents=incidents,
         place=place,
         incident=incident,
-        onset=onset,
-        end=end,
+        **rows,
         excluded=excluded.len(),
+        actionless=ill.height - incidents["incident"].n_unique(),
         unlabelled=spans.height - len(seen),
         digest=labels_digest(labels),
         origins=tuple(sorted(set(kept["source"].to_list()))),
     )
-
-
-def _whole() -> pl.Expr:
-    """Labels that assert every lane of a run healthy."""
-    said = (pl.col("scope") == str(Scope.RUN)) & (pl.col("label") == str(State.HEALTHY))
-    return said & pl.col("agent").is_null()
 
 
 def _lanes_of(parts: pl.DataFrame) -> pl.DataFrame:
@@ -168,60 +177,6 @@ def _states(kept: pl.DataFrame, healthy: pl.Series) -> pl.DataFrame:
     return kept.select(pl.col("run_id").unique().sort()).with_columns(state.alias("state"))
 
 
-def _refuse_unmatched(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
-    missing = labels.join(spans, on="run_id", how="anti")["run_id"].unique().sort().to_list()
-    if missing:
-        raise InputError.at(
-            "labels",
-            f"{len(missing):,} runs are not in the data: {listed(missing)}",
-            accepted=where_listed(missing, "run_id"),
-        )
-
-
-def _refuse_outside(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
-    placed = labels.join(spans, on="run_id", how="left")
-    outside = pl.any_horizontal(
-        pl.col("onset_seq") > pl.col("last_seq"),
-        pl.col("onset_seq") < pl.col("first_seq"),
-        pl.col("onset_at") > pl.col("last_at"),
-        pl.col("onset_at") < pl.col("first_at"),
-    ).fill_null(False)
-    bad = placed.filter(outside)
-    if bad.height:
-        said = [
-            f"{run} ({what})" for run, what in bad.select("run_id", _onset_text()).sort("run_id").iter_rows()
-        ]
-        raise InputError.at(
-            "labels",
-            f"onset outside the run: {listed(said)}",
-            accepted="an onset between the run's first and last event",
-        )
-
-
-def _onset_text() -> pl.Expr:
-    said = [
-        pl.concat_str(
-            *(pl.lit(f"onset_{unit} "), pl.col(f"onset_{unit}"), pl.lit(", run ")),
-            *(pl.col(f"first_{unit}"), pl.lit(".."), pl.col(f"last_{unit}")),
-        )
-        for unit in ("seq", "at")
-    ]
-    return pl.coalesce(said)
-
-
-def _refuse_both(labels: pl.DataFrame) -> None:
-    """A run asserted healthy as a whole holds no incident."""
-    healthy = labels.filter(_whole())["run_id"].unique()
-    ill = labels.filter(pl.col("label") == str(State.INCIDENT))["run_id"].unique()
-    both = sorted(set(healthy) & set(ill))
-    if both:
-        raise InputError.at(
-            "labels",
-            f"healthy and incident at once: {listed(both)}",
-            accepted="one assertion a run, or a newer label_version of it",
-        )
-
-
 def _lanes(actions: pl.DataFrame) -> pl.DataFrame:
     """``run_id, agent, start, stop``: rows of each lane, both included."""
     rows = actions.with_row_index("row").select("run_id", "agent", pl.col("row").cast(pl.Int64))
@@ -234,40 +189,56 @@ def _lanes(actions: pl.DataFrame) -> pl.DataFrame:
 
 def named_lane() -> pl.Expr:
     """Whether a label's ``agent`` means ``agent_lane``: none is any, and a name may stand without its instance mark."""
-    own = pl.col("agent").is_null() | (pl.col("agent") == pl.col("agent_lane"))
-    return own | pl.col("agent_lane").str.starts_with(pl.col("agent") + "#")
+    return pl.col("agent").is_null() | means_lane("agent", "agent_lane")
 
 
 def _rows(labels: pl.DataFrame, lanes: pl.DataFrame, actions: pl.DataFrame) -> pl.DataFrame:
-    """Rows ``lo..end`` of each label and lane it may be about, ``hi`` the last row the onset may be."""
+    """Rows ``lo..end`` of each label and lane it may be about, ``hi`` the last row the onset may be.
+
+    ``watched``: the last row of the lane that somebody saw. Nothing is asserted of what came after it.
+    """
     numbered = labels.with_row_index("incident").with_columns(pl.col("incident").cast(pl.Int64))
     pairs = numbered.join(lanes, on="run_id", how="inner", suffix="_lane")
     pairs = pairs.filter(named_lane()).sort("incident", "start")
     seq = actions["seq"].to_numpy()
     at = actions["at"].to_physical().fill_null(NO_TIME).to_numpy()
     _refuse_untimed(pairs, at)
-    found: dict[str, list[int]] = {"lo": [], "hi": [], "end": []}
+    found: dict[str, list[int]] = {"lo": [], "hi": [], "end": [], "watched": []}
     facts = pairs.select(
         "start",
         "stop",
         "onset_seq",
         "onset_hi_seq",
         "end_seq",
-        *(pl.col(n).to_physical() for n in ("onset_at", "end_at")),
+        *(pl.col(n).to_physical() for n in ("onset_at", "end_at", "observed_until")),
+        _is_one_event(),
     )
-    for start, stop, onset, onset_hi, end, onset_at, end_at in facts.iter_rows():
+    for start, stop, onset, onset_hi, end, onset_at, end_at, until, one in facts.iter_rows():
         mine = slice(start, stop + 1)
         lo = _first(seq[mine], onset, at[mine], onset_at)
         hi = lo if onset_hi is None else int(np.searchsorted(seq[mine], onset_hi, side="right")) - 1
-        last = _last(seq[mine], end, at[mine], end_at)
+        watched = _last(seq[mine], None, at[mine], until if (at[mine] != NO_TIME).any() else None)
+        last = min(_last(seq[mine], onset if one else end, at[mine], end_at), watched)
         found["lo"].append(start + lo)
-        found["hi"].append(start + max(hi, lo))
+        found["hi"].append(start + min(max(hi, lo), max(last, lo)))
         found["end"].append(start + last)
+        found["watched"].append(start + watched)
     known = pl.col("onset_seq").is_not_null() | pl.col("onset_at").is_not_null()
     placed = pairs.with_columns(
         *(pl.Series(n, v, dtype=pl.Int64) for n, v in found.items()), known.alias("onset_known")
     )
-    return placed.filter(pl.col("lo") <= pl.col("end"))
+    placed = placed.filter(pl.col("lo") <= pl.col("end"))
+    lost = numbered.filter(~pl.col("incident").is_in(placed["incident"].implode()))
+    lost = lost.filter(pl.col("scope") != str(Scope.RUN))
+    if lost.height:
+        said = lost["run_id"].unique().sort().to_list()
+        refuse("no action lies inside the stretch of", said, "a stretch with an action in it")
+    return placed
+
+
+def _is_one_event() -> pl.Expr:
+    """A step that is no incident is one event; as an incident it is the first, and the last is not known."""
+    return (pl.col("scope") == str(Scope.STEP)) & (pl.col("label") != str(State.INCIDENT))
 
 
 def _refuse_untimed(pairs: pl.DataFrame, at: Ints) -> None:
@@ -280,11 +251,8 @@ def _refuse_untimed(pairs: pl.DataFrame, at: Ints) -> None:
     known = asked.with_columns(pl.Series("timed", timed, dtype=pl.Boolean))
     bad = known.filter(~pl.col("timed").any().over("incident"))["run_id"].unique().sort().to_list()
     if bad:
-        raise InputError.at(
-            "labels",
-            f"onset_at or end_at, but no action there has a time: {listed(bad)}",
-            accepted="onset_seq and end_seq for runs without times",
-        )
+        what = "onset_at or end_at, but no action there has a time"
+        refuse(what, bad, "onset_seq and end_seq for runs without times")
 
 
 def _first(seq: Ints, onset: int | None, when: Ints, onset_at: int | None) -> int:
@@ -316,15 +284,6 @@ def _incidents(
     ill = placed.join(well.with_columns(well=True), on=["start", "stop"], how="left", maintain_order="left")
     elsewhere = pl.col("well").fill_null(False) & pl.col("agent").is_null()
     placed = ill.filter(~elsewhere | elsewhere.all().over("incident")).drop("well")
-    lost = labels.with_row_index("incident").filter(~pl.col("incident").is_in(placed["incident"].implode()))
-    lost = lost.filter(pl.col("scope") != str(Scope.RUN))
-    if lost.height:
-        said = lost["run_id"].unique().sort().to_list()
-        raise InputError.at(
-            "labels",
-            f"no action lies inside the incident of {listed(said)}",
-            accepted="an interval with an action in it",
-        )
     known = pl.col("onset_known") & (pl.col("source") != str(Origin.WEAK))
     return placed.select(
         "incident",
@@ -334,23 +293,12 @@ def _incidents(
         "end",
         "start",
         "stop",
+        "watched",
         known.alias("onset_known"),
         "observed_until",
         "kind",
         "found_by",
     ).sort("lo", "incident")
-
-
-def _refuse_overlaps(parts: pl.DataFrame, incidents: pl.DataFrame) -> None:
-    both = parts.join(incidents, on="run_id", suffix="_i")
-    clash = both.filter((pl.col("lo") <= pl.col("end_i")) & (pl.col("lo_i") <= pl.col("end")))
-    if clash.height:
-        said = clash["run_id"].unique().sort().to_list()
-        raise InputError.at(
-            "labels",
-            f"healthy and incident at once: {listed(said)}",
-            accepted="stretches that do not overlap",
-        )
 
 
 def _places(
@@ -359,24 +307,23 @@ def _places(
     incidents: pl.DataFrame,
     parts: pl.DataFrame,
     matching: Matching,
-) -> tuple[Ints, Ints, Ints, Ints]:
+) -> tuple[Ints, Ints, dict[str, Ints]]:
     """What an alert on each row would be, of which incident, and that incident's onset and end in the lane."""
     place = np.full(actions.height, int(Place.UNLABELLED), dtype=np.int64)
     incident = np.full(actions.height, -1, dtype=np.int64)
-    onset, ends = incident.copy(), incident.copy()
+    facts = {name: incident.copy() for name in ("onset", "onset_hi", "end")}
     place[actions["run_id"].is_in(healthy.implode()).to_numpy()] = Place.HEALTHY_RUN
     judged = pl.concat([incidents["run_id"], parts["run_id"]]).unique()
     place[actions["run_id"].is_in(judged.implode()).to_numpy()] = Place.UNJUDGED
     for (start, stop), group in incidents.group_by("start", "stop", maintain_order=True):
         first = int(group["lo"].min() or 0)  # type: ignore[arg-type]
         place[start:first], place[first : stop + 1] = Place.HEALTHY_PART, Place.LATE
-    for number, lo, end, start, stop in incidents.select(
-        "incident", "lo", "end", "start", "stop"
-    ).iter_rows():
+    known = incidents.select("incident", "lo", "hi", "end", "start", "stop")
+    for number, lo, hi, end, start, stop in known.iter_rows():
         rows = np.arange(max(start, lo - matching.tol_events), min(stop, end + matching.grace_events) + 1)
         free = rows[incident[rows] < 0]  # an event of two incidents belongs to the earlier one
         place[free], incident[free] = Place.INCIDENT, number
-        onset[free], ends[free] = lo, end
+        facts["onset"][free], facts["onset_hi"][free], facts["end"][free] = lo, hi, end
     for lo, end in parts.select("lo", "end").iter_rows():
         place[lo : end + 1], incident[lo : end + 1] = Place.HEALTHY_PART, -1
-    return place, incident, onset, ends
+    return place, incident, facts

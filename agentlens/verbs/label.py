@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.calibrate.handoff_labels import handoff_claims
 from agentlens.calibrate.label_check import check_labels
 from agentlens.calibrate.label_store import LabelStore
 from agentlens.calibrate.labels import (
@@ -45,6 +46,8 @@ def run(args: Namespace) -> int:
         about = stored.join(given.select("run_id").drop_nulls().unique(), on="run_id", how="semi")
         # what is there already of the same runs counts: together they must be labels that calibrate takes
         check_labels(pl.concat([about, given]).unique(), [*lake.buckets()])
+        attempts = lake.receipts().select("operation_id", "handoff_id").unique().collect()
+        handoff_claims(pl.concat([stored, given]).unique(), attempts)
         before = stored.height
         store.add(given)
         known = store.read()

@@ -7,6 +7,7 @@ import pytest
 
 from agentlens.calibrate.ack_times import ack_times
 from agentlens.calibrate.handoff_labels import LABELLED_SILENCE, LIMIT_TABLE, labelled_silence, limit_table
+from agentlens.calibrate.labels import conform_labels
 from agentlens.datasets import synthetic_handoffs
 from agentlens.detect.handoffs import handoffs
 from agentlens.errors import InputError, SettingsError
@@ -24,9 +25,7 @@ TIMES = [
 def labels(*rows: tuple[str, str | None, str]) -> pl.DataFrame:
     schema = {"operation_id": pl.String, "handoff_id": pl.String, "label": pl.String}
     frame = pl.DataFrame(list(rows), schema=schema, orient="row")
-    return frame.with_columns(
-        scope=pl.lit("handoff"), kind=pl.lit(None, pl.String), task_group=pl.lit(None, pl.String)
-    )
+    return conform_labels(frame.with_columns(scope=pl.lit("handoff")))
 
 
 def test_only_the_silent_can_be_lost() -> None:

@@ -92,6 +92,50 @@ def test_an_excluded_run_counts_nowhere():
     assert "n1" not in truth.runs["run_id"].to_list()
 
 
+def test_an_excluded_stretch_takes_only_itself_out():
+    """A healthy run with an excluded stretch is healthy around it, and no whole healthy run."""
+    hole = {"run_id": "h1", "scope": "interval", "label": "exclude", "onset_seq": 2, "end_seq": 4}
+    _, truth = truth_of(pl.concat([LABELS, labels(hole)]))
+    assert (
+        truth.place[:8].tolist() == [Place.HEALTHY_RUN] * 2 + [Place.UNJUDGED] * 3 + [Place.HEALTHY_RUN] * 3
+    )
+    assert dict(truth.runs.rows())["h1"] == "partly"
+    assert truth.excluded == 0
+    _, truth = truth_of(pl.concat([LABELS, labels({**hole, "run_id": "n1"})]))
+    assert "n1" not in truth.runs["run_id"].to_list()
+    assert (truth.unlabelled, truth.place[-6:].tolist()) == (1, [0, 0, 5, 5, 5, 0])
+
+
+def test_a_healthy_step_is_one_event():
+    """It says nothing of what comes after it; an incident's step is its first event."""
+    told = labels({"run_id": "n1", "scope": "step", "label": "healthy", "onset_seq": 2})
+    assert (
+        truth_of(told)[1].place[-6:].tolist()
+        == [Place.UNJUDGED] * 2 + [Place.HEALTHY_PART] + [Place.UNJUDGED] * 3
+    )
+    told = labels({"run_id": "n1", "scope": "step", "label": "incident", "onset_seq": 2})
+    assert truth_of(told)[1].place[-6:].tolist() == [Place.HEALTHY_PART] * 2 + [Place.INCIDENT] * 4
+
+
+def test_nothing_is_asserted_of_what_nobody_watched():
+    """An incident ends with the watching at the latest; an alert after it is late, not a detection."""
+    told = {"run_id": "i1", "scope": "interval", "label": "incident", "onset_seq": 3}
+    until = {"observed_until": "1970-01-01T00:00:55Z"}
+    _, truth = truth_of(labels({**told, **until}), grace_events=0)
+    assert truth.incidents.select("lo", "end", "watched", "stop").row(0) == (19, 21, 21, 25)
+    assert truth.place[16:26].tolist() == [Place.HEALTHY_PART] * 3 + [Place.INCIDENT] * 3 + [Place.LATE] * 4
+    untimed = lanes(lane("i1", "abcxxxxxxd", at=None))
+    assert truth_of(labels({**told, **until}), untimed)[1].incidents["watched"].to_list() == [9]
+
+
+def test_an_incident_without_an_action_is_counted_apart():
+    """No rule can see it, and it is not dropped in silence."""
+    events = lanes(EVENTS, lane("m1", "ab", kind="message"))
+    told = labels({"run_id": "m1", "scope": "run", "label": "incident"})
+    _, truth = truth_of(pl.concat([LABELS, told]), events)
+    assert (truth.actionless, truth.incidents["incident"].n_unique()) == (1, 2)
+
+
 def test_onsets_by_time_equal_onsets_by_number():
     """An interval given by times lies on the same rows as one given by event numbers."""
     at = {"onset_at": "1970-01-01T00:00:30Z", "end_at": "1970-01-01T00:01:20Z"}
