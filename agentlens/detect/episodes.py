@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from agentlens.detect import cycles
-from agentlens.detect.lanes import LANE, conform, in_lanes
+from agentlens.detect.lanes import LANE, conform, numbered
 from agentlens.detect.profile_rules import RuleBook
+from agentlens.detect.symbols import codes_of
 from agentlens.model.enums import Kind, Outcome, Verdict
 from agentlens.model.verdict import EPISODES
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentlens.detect.rules import Rule
+    from agentlens.detect.symbols import Codes
 
 NANO = 1_000_000_000
 """Cost is summed as integer nano-dollars, so that the order of addition does not matter."""
@@ -30,6 +33,7 @@ _FACTS = (
     *("action_signature", "progress_fingerprint", "normaliser_version", "fingerprint_version", "key_id"),
     *("tokens_in", "tokens_out", "cost_usd"),
 )
+_VERSIONS = ("normaliser_version", "key_id")
 _Int = npt.NDArray[np.int64]
 
 
@@ -57,54 +61,30 @@ def episodes(events: pl.LazyFrame, verdicts: pl.LazyFrame, rule: Rule | RuleBook
         alert. ``tokens`` and ``cost_usd`` are null where no event inside says any.
     """
     stuck = verdicts.filter(pl.col("verdict") == str(Verdict.STUCK_LOOP)).select(LANE).unique()
-    judged = verdicts.join(stuck, on=LANE, how="semi").select(*_KEY, "verdict", "period")
-    facts = conform(events, _FACTS).join(stuck, on=LANE, how="semi")
-    lanes = in_lanes(facts.join(judged, on=_KEY, how="semi"), tuple(Kind))
-    stretches = _stretches(lanes.join(judged, on=_KEY, how="left", maintain_order="left"), RuleBook.of(rule))
-    walked = facts.join(stretches, on=_KEY, how="left").sort(_KEY)
-    return walked.map_batches(_walk, schema=EPISODES)
+    lanes = stuck.sort(LANE).with_row_index("_lane")
+    judged = verdicts.join(lanes, on=LANE).select("_lane", "seq", "verdict", "period")
+    facts = conform(events, _FACTS).join(lanes, on=LANE)
+    told = facts.join(judged, on=["_lane", "seq"], how="left").sort("_lane", "seq")
+    return told.map_batches(partial(_walk, book=RuleBook.of(rule)), schema=EPISODES)
 
 
-def _stretches(lanes: pl.LazyFrame, book: RuleBook) -> pl.LazyFrame:
-    """Verdict, period and length of the loop's stretch of every judged event of these lanes."""
-    kept = (
-        *_KEY,
-        "verdict",
-        "period",
-        "tool",
-        "action_signature",
-        "progress_fingerprint",
-        "_mark",
-        "_names",
-        "_values",
-    )
-    parts = []
+def _stretches(actions: pl.DataFrame, starts: Codes, book: RuleBook) -> _Int:
+    """Length of the loop's stretch of every judged event of these lanes, 0 where it has none."""
+    lanes = numbered(actions, starts).lazy().with_columns(book.number().alias("_rule"))
+    found = np.zeros(actions.height, dtype=np.int64)
     for number, rule in enumerate(book.rules):
         length = pl.coalesce(
             pl.when(pl.col("period") == p).then(pl.col(f"S_{p}")) for p in range(1, rule.max_period + 1)
         )
-        mine = cycles.with_lengths(lanes.with_columns(book.number().alias("_rule")), rule, versions=True)
-        parts.append(
-            mine.filter(pl.col("_rule") == number)
-            .with_columns(length.alias("stretch"), *_versions())
-            .select(*kept, "stretch")
-        )
-    return pl.concat(parts)
-
-
-def _versions() -> list[pl.Expr]:
-    """Two texts that are equal where signatures, or fingerprints, can be compared."""
-    names = [pl.col(name).fill_null("") for name in ("normaliser_version", "key_id")]
-    names = [pl.concat_str(*names, separator="\0").alias("_names")]
-    return [
-        *names,
-        pl.concat_str(*names, pl.col("fingerprint_version").fill_null(""), separator="\0").alias("_values"),
-    ]
+        mine = cycles.with_lengths(lanes, rule, versions=True).filter(pl.col("_rule") == number)
+        told = mine.select("row", length.alias("stretch")).drop_nulls().collect(engine="in-memory")
+        found[told["row"].to_numpy()] = told["stretch"].to_numpy()
+    return found
 
 
 @dataclass
 class _Episode:
-    """One episode while it is walked; positions are rows of the walked frame.
+    """One episode while it is walked: positions of actions, but ``end``, a row of the walked frame.
 
     ``noted`` is the span of actions of the lane whose fingerprints are in ``seen`` already.
     """
@@ -112,7 +92,7 @@ class _Episode:
     period: int
     onset: int
     alert: int
-    lap: list[int]
+    lap: range
     end: int
     last_stuck: int
     noted: tuple[int, int]
@@ -121,145 +101,155 @@ class _Episode:
     versions: set[int] = field(default_factory=set)
 
 
-class _Lanes:
-    """The columns of the walk as plain lists of integers."""
+class _Actions:
+    """The judged actions of the walk, one after the other; ``row`` says where each stands in the frame.
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        def codes(name: str) -> list[int | None]:
-            return frame[name].cast(pl.Categorical).to_physical().to_list()
+    Only few of them are looked at, one by one: memoryviews give Python's own integers without a copy.
+    ``next_stuck`` is the first stuck action at or after each (one more than there are where none follows), and
+    ``passed`` the row of an outside judgement ``passed`` between an action and the next of its lane, else -1.
+    """
 
-        self.action = frame["verdict"].is_not_null().to_list()
-        self.stuck = frame["verdict"].eq_missing(str(Verdict.STUCK_LOOP)).to_list()
-        self.passed = (
-            frame["kind"].eq_missing(str(Kind.VERDICT)) & frame["outcome"].eq_missing(str(Outcome.PASSED))
-        ).to_list()
-        self.period = frame["period"].to_list()
-        self.stretch = frame["stretch"].to_list()
-        self.milestone = frame["milestone"].is_not_null().to_list()
-        self.signature = codes("action_signature")
-        self.tool = codes("tool")
-        self.evidence = codes("progress_fingerprint")
-        self.named = codes("_names")
-        self.valued = codes("_values")
+    def __init__(self, frame: pl.DataFrame, book: RuleBook) -> None:
+        judged = frame["verdict"].is_not_null()
+        actions = frame.filter(judged)
+        row = np.flatnonzero(judged.to_numpy())
+        stuck = actions["verdict"].eq(str(Verdict.STUCK_LOOP)).to_numpy()
+        lane = actions["_lane"].to_numpy().astype(np.int64)
+        starts = np.flatnonzero(np.diff(lane, prepend=-1)).astype(np.int32)
+        self.row = row.data
+        self.starts = starts.tolist()
+        self.stuck = stuck.data
+        self.period = actions["period"].fill_null(0).to_numpy().data
+        self.stretch = _stretches(actions, starts, book).data
+        self.milestone = actions["milestone"].is_not_null().to_numpy().data
+        self.signature = codes_of(actions, "action_signature").data
+        self.tool = codes_of(actions, "tool").data
+        self.evidence = codes_of(actions, "progress_fingerprint").data
+        self.seen = actions["progress_fingerprint"].is_not_null().to_numpy().data
+        self.named = codes_of(actions, *_VERSIONS).data
+        self.valued = codes_of(actions, *_VERSIONS, "fingerprint_version").data
+        place = np.where(stuck, np.arange(len(row)), len(row))
+        self.next_stuck = np.append(np.minimum.accumulate(place[::-1])[::-1], len(row)).data
+        self.passed = _passed(frame, row, lane).data
 
     def may_be_equal(self, one: int, other: int) -> bool:
         """Whether two actions may be the same."""
         symbols = self.signature if self.named[one] == self.named[other] else self.tool
-        return symbols[one] == symbols[other]
+        return bool(symbols[one] == symbols[other])
 
 
-def _walk(frame: pl.DataFrame) -> pl.DataFrame:
+def _passed(frame: pl.DataFrame, row: _Int, lane: _Int) -> _Int:
+    """Row of the first outside judgement ``passed`` after each action, not after the next of its lane; else -1."""
+    passed = frame["kind"].eq_missing(str(Kind.VERDICT)) & frame["outcome"].eq_missing(str(Outcome.PASSED))
+    rows = np.append(np.flatnonzero(passed.to_numpy()), frame.height)
+    after = rows[np.searchsorted(rows, row, side="right")]
+    until = np.append(row[1:], frame.height - 1)
+    same = frame["_lane"].to_numpy()[np.minimum(after, frame.height - 1)] == lane
+    return np.where((after <= until) & same, after, -1)
+
+
+def _walk(frame: pl.DataFrame, book: RuleBook) -> pl.DataFrame:
     """Walk lanes that were stuck at least once and write their episodes down."""
     if frame.is_empty():
         return EPISODES.to_frame()
-    lanes = _Lanes(frame)
-    opens = frame.select(
-        pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift(1)) for n in LANE)
-    ).to_series()
-    starts = [0, *(i for i in np.flatnonzero(opens.to_numpy()).tolist() if i)]
-    found = [e for s, t in zip(starts, [*starts[1:], frame.height], strict=True) for e in _lane(lanes, s, t)]
-    return _table(frame, found)
+    actions = _Actions(frame, book)
+    ends = [*actions.starts[1:], len(actions.row)]
+    found = [e for start, stop in zip(actions.starts, ends, strict=True) for e in _lane(actions, start, stop)]
+    return _table(frame, actions, found)
 
 
-def _lane(lanes: _Lanes, start: int, stop: int) -> Iterator[_Episode]:
-    """Episodes of one lane, in order of their alerts."""
-    actions: list[int] = []
+def _lane(actions: _Actions, start: int, stop: int) -> Iterator[_Episode]:
+    """Episodes of one lane, in order of their alerts; what lies between them is passed over."""
     current: _Episode | None = None
-    for row in range(start, stop):
-        if lanes.passed[row] and current is not None:
-            current.end, current.closed_by = row, "outcome"
-            yield current
-            current = None
-        if not lanes.action[row]:
-            continue
-        actions.append(row)
-        same = current is not None and lanes.stuck[row] and _same_loop(lanes, current, actions)
+    at = actions.next_stuck[start]
+    while at < stop:
+        same = current is not None and actions.stuck[at] and _same_loop(actions, current, at)
         if current is not None and not same:
-            current.closed_by = _closes(lanes, current, row)
-            current.end = row
+            current.closed_by = _closes(actions, current, at)
+            current.end = actions.row[at]
             if current.closed_by is not None:
                 yield current
                 current = None
-        if not lanes.stuck[row]:
-            continue
-        if current is None:
-            current = _begin(lanes, actions)
-        _extend(lanes, current, actions)
+        if actions.stuck[at]:
+            current = current or _begin(actions, at)
+            _extend(actions, current, at)
+        if current is not None and actions.passed[at] >= 0:
+            current.end, current.closed_by = actions.passed[at], "outcome"
+            yield current
+            current = None
+        at = at + 1 if current is not None else actions.next_stuck[at + 1]
     if current is not None:
         yield current
 
 
-def _same_loop(lanes: _Lanes, episode: _Episode, actions: list[int]) -> bool:
+def _same_loop(actions: _Actions, episode: _Episode, at: int) -> bool:
     """Whether the lap that ends here is a rotation of the episode's.
 
     Actions whose signatures were made in different ways cannot be compared; then only another tool tells.
     """
-    row, p = actions[-1], episode.period
-    if lanes.period[row] != p:
+    p = episode.period
+    if actions.period[at] != p:
         return False
-    if len(actions) > 1 and actions[-2] == episode.last_stuck:
+    if at - 1 == episode.last_stuck:
         return True  # moving a lap on by one event rotates it
-    lap = actions[-p:]
-    rotations = (episode.lap[k:] + episode.lap[:k] for k in range(p))
-    return any(all(map(lanes.may_be_equal, lap, rotation)) for rotation in rotations)
+    lap, known = range(at + 1 - p, at + 1), [*episode.lap]
+    rotations = (known[k:] + known[:k] for k in range(p))
+    return any(all(map(actions.may_be_equal, lap, rotation)) for rotation in rotations)
 
 
-def _closes(lanes: _Lanes, episode: _Episode, row: int) -> str | None:
+def _closes(actions: _Actions, episode: _Episode, at: int) -> str | None:
     """Why an event that does not go on with the loop closes the episode; None where it does not.
 
     A fingerprint that can be compared with none of the laps' (made in another way) is not known to be new.
     """
-    evidence, version = lanes.evidence[row], lanes.valued[row]
-    if evidence is not None and version in episode.versions and (evidence, version) not in episode.seen:
+    evidence, version = actions.evidence[at], actions.valued[at]
+    if actions.seen[at] and version in episode.versions and (evidence, version) not in episode.seen:
         return "evidence"
-    if lanes.milestone[row]:
+    if actions.milestone[at]:
         return "milestone"
-    return "other_loop" if lanes.stuck[row] else None
+    return "other_loop" if actions.stuck[at] else None
 
 
-def _begin(lanes: _Lanes, actions: list[int]) -> _Episode:
-    row = actions[-1]
-    p, stretch = lanes.period[row], lanes.stretch[row]
-    onset = len(actions) - stretch
+def _begin(actions: _Actions, at: int) -> _Episode:
+    onset = at + 1 - actions.stretch[at]
     return _Episode(
-        period=p,
-        onset=actions[onset],
-        alert=row,
-        lap=actions[-p:],
-        end=row,
-        last_stuck=row,
+        period=actions.period[at],
+        onset=onset,
+        alert=at,
+        lap=range(at + 1 - actions.period[at], at + 1),
+        end=actions.row[at],
+        last_stuck=at,
         noted=(onset, onset),
     )
 
 
-def _extend(lanes: _Lanes, episode: _Episode, actions: list[int]) -> None:
+def _extend(actions: _Actions, episode: _Episode, at: int) -> None:
     """Take the stretch of a stuck event into the loop's laps; what was taken before is not read again."""
-    row = actions[-1]
-    episode.end = episode.last_stuck = row
-    begin, end = len(actions) - lanes.stretch[row], len(actions)
+    episode.end, episode.last_stuck = actions.row[at], at
+    begin, end = at + 1 - actions.stretch[at], at + 1
     low, high = episode.noted
     for i in [*range(begin, min(low, end)), *range(max(high, begin), end)]:
-        evidence, version = lanes.evidence[actions[i]], lanes.valued[actions[i]]
-        if evidence is not None and version is not None:
-            episode.seen.add((evidence, version))
-            episode.versions.add(version)
+        if actions.seen[i]:
+            episode.seen.add((actions.evidence[i], actions.valued[i]))
+            episode.versions.add(actions.valued[i])
     episode.noted = (min(low, begin), end) if begin <= high else (begin, end)
 
 
-def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
+def _table(frame: pl.DataFrame, actions: _Actions, found: list[_Episode]) -> pl.DataFrame:
     def at(name: str, rows: list[int]) -> pl.Series:
         return frame[name].gather(rows)
 
-    onset, alert, end = ([getattr(e, name) for e in found] for name in ("onset", "alert", "end"))
+    onset, alert = ([actions.row[getattr(e, name)] for e in found] for name in ("onset", "alert"))
+    end = [e.end for e in found]
     tokens, cost = _inside(_tokens(frame), onset, end), _inside(_nano(frame), onset, end)
     periods = [e.period for e in found]
-    laps = _laps(frame, found)
+    lap = _laps(frame, [[actions.row[i] for i in e.lap] for e in found])
     columns = {
         "run_id": at("run_id", alert),
         "agent": at("agent", alert),
         "period": periods,
-        "laps": at("stretch", [e.last_stuck for e in found]) // pl.Series(periods, dtype=pl.Int32),
-        "tools": laps["tool"],
+        "laps": [actions.stretch[e.last_stuck] // e.period for e in found],
+        "tools": lap["tool"],
         **{
             f"{n}_{c}": at(c, rows)
             for n, rows in (("onset", onset), ("alert", alert), ("end", end))
@@ -268,21 +258,21 @@ def _table(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
         "closed_by": [e.closed_by for e in found],
         "tokens": tokens,
         "cost_usd": cost.to_frame("nano").select(dollars(pl.col("nano"))).to_series(),
-        "lap_signatures": laps["action_signature"],
-        "lap_fingerprints": laps["progress_fingerprint"],
+        "lap_signatures": lap["action_signature"],
+        "lap_fingerprints": lap["progress_fingerprint"],
     }
     return pl.DataFrame(columns, schema_overrides=EPISODES).select(
         pl.col(n).cast(t) for n, t in EPISODES.items()
     )
 
 
-def _laps(frame: pl.DataFrame, found: list[_Episode]) -> pl.DataFrame:
+def _laps(frame: pl.DataFrame, laps: list[list[int]]) -> pl.DataFrame:
     """Tools, signatures and fingerprints of each episode's lap, as lists."""
     names = ("tool", "action_signature", "progress_fingerprint")
-    rows = pl.Series([row for e in found for row in e.lap], dtype=pl.UInt32)
-    number = pl.Series("number", [i for i, e in enumerate(found) for _ in e.lap], dtype=pl.UInt32)
-    lap = frame.select(pl.col(names).gather(rows)).with_columns(number)
-    return lap.group_by("number", maintain_order=True).agg(names)
+    rows = pl.Series([row for lap in laps for row in lap], dtype=pl.UInt32)
+    number = pl.Series("number", [i for i, lap in enumerate(laps) for _ in lap], dtype=pl.UInt32)
+    told = frame.select(pl.col(names).gather(rows)).with_columns(number)
+    return told.group_by("number", maintain_order=True).agg(names)
 
 
 def tokens() -> pl.Expr:

@@ -104,7 +104,8 @@ def _own_ends(facts: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
     key = [*LANE, "seq"]
     lasting = (pl.col("ended_at") - pl.col("at")).dt.total_microseconds().clip(lower_bound=0)
     return (
-        facts.select(*key, "at", "ended_at")
+        facts.filter(pl.col("ended_at").is_not_null() & pl.col("at").is_not_null())
+        .select(*key, "at", "ended_at")
         .join(ends.select(key), on=key, how="semi")
         .with_columns(lasting.alias("_lasting"))
         .group_by("run_id")
@@ -133,7 +134,9 @@ def _in_loops(facts: pl.LazyFrame, episodes: pl.LazyFrame) -> pl.LazyFrame:
         .sort("onset_seq")
     )
     return (
-        facts.join(spans, on=LANE, how="semi")
+        facts.filter(pl.col("_tokens").is_not_null() | pl.col("_nano").is_not_null())
+        .select(*LANE, "seq", "_tokens", "_nano")
+        .join(spans, on=LANE, how="semi")
         .sort("seq")
         .join_asof(spans, left_on="seq", right_on="onset_seq", by=list(LANE), check_sortedness=False)
         .filter(pl.col("seq") <= pl.col("_until"))

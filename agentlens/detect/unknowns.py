@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from agentlens.detect.symbols import codes_of
+
 if TYPE_CHECKING:
     from agentlens.detect.rules import Rule
 
@@ -31,7 +33,7 @@ def longest_possible(lanes: pl.DataFrame, rule: Rule) -> pl.DataFrame:
     evidence = _Symbols(
         lanes, "progress_fingerprint", ("normaliser_version", "key_id", "fingerprint_version")
     )
-    tool = _codes(lanes, "tool")
+    tool = codes_of(lanes, "tool")
     marked = lanes["_mark"].to_numpy()
     always = np.where(lanes["_pause"].to_numpy(), row - 1, start - 1)
     columns = {}
@@ -53,8 +55,8 @@ class _Symbols:
 
     def __init__(self, lanes: pl.DataFrame, name: str, versions: tuple[str, ...]) -> None:
         self.known: _Bool = lanes[name].is_not_null().to_numpy()
-        self.code = _codes(lanes, name)
-        self.version = _codes(lanes, *versions)
+        self.code = codes_of(lanes, name)
+        self.version = codes_of(lanes, *versions)
 
     def last_known(self, order: _Order) -> _Int:
         """Row of the last known value at the same position of the lap, strictly before; -1 where there is none."""
@@ -115,15 +117,3 @@ def _action_cut(signature: _Symbols, tool: _Int, order: _Order, start: _Int, p: 
         comparable &= signature.version == signature.version[earlier]
     other_tool = (row - p >= start) & ~comparable & (tool != tool[earlier])
     return np.maximum(cut, np.where(other_tool, row - np.int32(p), np.int32(-1)))
-
-
-def _codes(lanes: pl.DataFrame, *names: str) -> _Int:
-    """Integer codes of the values of one or several columns taken together; null is a value."""
-    code = np.zeros(lanes.height, dtype=np.int32)
-    for name in names:
-        column = lanes[name]
-        if column.ne_missing(column.head(1)).any():
-            one = column.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy() + 1
-            pair = code.astype(np.int64) * (int(one.max()) + 1) + one
-            code = (np.unique(pair, return_inverse=True)[1] if code.any() else one).astype(np.int32)
-    return code
