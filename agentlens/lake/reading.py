@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -222,13 +224,26 @@ def perform(task: Task, normaliser: Normaliser) -> TaskRead:
     """Read every piece of a task; what cannot be read is said in its `PieceRead`, never raised."""
     tables = {name: _Parts(task, name) for name in ("records", "receipts", "branches")}
     gathered = Gathered(normaliser, tables["records"].add)
-    pieces = [_piece(piece, gathered, tables) for piece in task.pieces]
-    gathered.flush()
+    with _no_collector():
+        pieces = [_piece(piece, gathered, tables) for piece in task.pieces]
+        gathered.flush()
     for table in tables.values():
         table.close()
     return TaskRead(
         number=task.number, pieces=pieces, parts={name: table.paths for name, table in tables.items()}
     )
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Look for no circles of objects: records hold none, and looking for them costs a tenth of all the reading."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _piece(piece: Piece, gathered: Gathered, tables: dict[str, _Parts]) -> PieceRead:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.lake.fresh import Fresh
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
-from agentlens.lake.names import PLACES, SESSIONS, Names
+from agentlens.lake.names import SESSIONS, Names
 from agentlens.lake.reading import table_schemas
 from agentlens.lake.store import aligned, bucket_of, forgotten_mark, part, put_aside, scan, write
 from agentlens.model.event import CONTENT
@@ -17,7 +18,7 @@ from agentlens.model.record import RECORDS
 from agentlens.normalise.assemble import assembled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -35,8 +36,6 @@ QUARANTINE = pl.Schema(
 BUCKET_ROWS = 100_000
 """Records behind one bucket of a new lake, so that a bucket is assembled in bounded memory."""
 FEWEST, MOST = 4, 4096
-SHUFFLED_ROWS = 80_000
-"""Rows held back over all buckets while new rows are spread over them."""
 OUTGROWN = 4
 """A lake gets more buckets when it should have so many times as many."""
 
@@ -87,19 +86,19 @@ class _Rewrite:
         self.count = manifest.bucket_count
         self.generation = manifest.generation + 1
         self.schema = pl.Schema({**RECORDS, **(CONTENT if manifest.content else {})})
+        self.fresh = Fresh(list(change.parts.get("records", [])), self.schema, change.aside / "buckets")
         self.names = Names(before=self._sessions(), after=self._new_sessions())
 
     def run(self, told: Callable[[int, int], None]) -> Manifest:
         self.count = self._bucket_count()
         moved = self._take_moved() if self.count == self.old.bucket_count else self._take_all()
-        records = self._parts("records")
-        places = self.names.places(self._run_ids(), self.count, self.old.forgotten)
+        places = self.names.places(self.fresh.names()["run_id"], self.count, self.old.forgotten)
         touched = sorted(self._touched(places, moved))
-        folder = self._shuffle(records, places)
+        self.fresh.spread(places, self.count)
         buckets = dict(self.kept)
         for done, number in enumerate(touched):
             told(done, len(touched))
-            entry = self._bucket(number, folder / f"bucket={number}", moved)
+            entry = self._bucket(number, moved)
             if entry is None:
                 buckets.pop(number, None)
             else:
@@ -123,16 +122,8 @@ class _Rewrite:
 
     def _new_sessions(self) -> pl.DataFrame:
         kept = self._sessions().filter(~pl.col("source_id").is_in(list(self.change.replaced)))
-        paths = self.change.parts.get("records", [])
-        found = [
-            part(path)
-            .filter(pl.col("session").is_not_null())
-            .select("run_id", "session", "source_id")
-            .unique()
-            .collect()
-            for path in paths
-        ]
-        every = pl.concat([kept, *found]).unique().sort(pl.all())
+        found = self.fresh.names().filter(pl.col("session").is_not_null()).select(SESSIONS.names())
+        every = pl.concat([kept, found]).unique().sort(pl.all())
         names = pl.concat([every["run_id"], every["session"]]).unique().to_list()
         marks = set(self.old.forgotten)
         gone = [name for name in names if name in self.change.dropped_runs or forgotten_mark(name) in marks]
@@ -142,8 +133,7 @@ class _Rewrite:
 
     def _bucket_count(self) -> int:
         """Choose the number of buckets: a new lake's by its rows, an old one's only when it has outgrown it."""
-        new = sum(int(part(path).select(pl.len()).collect().item()) for path in self._parts("records"))
-        rows = new + sum(entry.records.rows for entry in self.old.buckets.values())
+        rows = self.fresh.rows() + sum(entry.records.rows for entry in self.old.buckets.values())
         wanted = FEWEST
         while wanted < MOST and wanted * BUCKET_ROWS < rows:
             wanted *= 2
@@ -155,7 +145,7 @@ class _Rewrite:
         for number, entry in sorted(self.old.buckets.items()):
             path = self.change.aside / f"records-all-{number:06}.arrow"
             rows = self._stays(entry).collect()
-            self.change.parts.setdefault("records", []).append(put_aside(rows, path))
+            self.fresh.add(put_aside(rows, path))
         self.kept = {}
         return self.names.moved()
 
@@ -168,7 +158,7 @@ class _Rewrite:
             if entry is not None:
                 rows = self._stays(entry).join(moved.lazy(), on="run_id", how="semi").collect()
                 path = self.change.aside / f"records-moved-{number:06}.arrow"
-                self.change.parts.setdefault("records", []).append(put_aside(rows, path))
+                self.fresh.add(put_aside(rows, path))
         return moved
 
     def _stays(self, entry: BucketEntry) -> pl.LazyFrame:
@@ -197,35 +187,11 @@ class _Rewrite:
                 touched.add(number)
         return touched
 
-    # -- new rows, bucket by bucket
+    # -- bucket by bucket
 
-    def _parts(self, table: str) -> list[Path]:
-        return self.change.parts.get(table, [])
-
-    def _run_ids(self) -> pl.Series:
-        found = [
-            part(path).select(pl.col("run_id").unique()).collect()["run_id"]
-            for path in self._parts("records")
-        ]
-        return pl.concat(found) if found else pl.Series("run_id", [], dtype=pl.String)
-
-    def _shuffle(self, paths: Iterable[Path], places: pl.DataFrame) -> Path:
-        """Spread the new rows over one folder a bucket, without holding them all."""
-        folder = self.change.aside / "buckets"
-        frames = [aligned(part(path), self.schema) for path in paths]
-        if frames and not places.is_empty():
-            lookup = places.select("run_id", "bucket").cast({"bucket": PLACES["bucket"]}).lazy()
-            pl.concat(frames).join(lookup, on="run_id", how="inner").sink_ipc(
-                pl.PartitionBy(folder, key="bucket", include_key=False),
-                mkdir=True,
-                compression="lz4",
-                record_batch_size=max(SHUFFLED_ROWS // self.count, 256),
-            )
-        return folder
-
-    def _bucket(self, number: int, fresh: Path, moved: pl.DataFrame) -> BucketEntry | None:
+    def _bucket(self, number: int, moved: pl.DataFrame) -> BucketEntry | None:
         """Write both files of one bucket; None where no row is left."""
-        frames = [part(path) for path in sorted(fresh.glob("*.ipc"))]
+        frames = self.fresh.of(number)
         old = self.kept.get(number)
         if old is not None:
             stays = self._stays(old)
@@ -255,7 +221,7 @@ class _Rewrite:
     def _tables(self) -> dict[str, FileEntry]:
         tables = dict(self.old.tables)
         for name, schema in table_schemas().items():
-            new = [part(path).collect() for path in self._parts(name)]
+            new = [part(path).collect() for path in self.change.parts.get(name, [])]
             self._table(tables, name, schema, new)
         self._table(tables, "quarantine", QUARANTINE, [self.change.faults])
         if not self.names.after.equals(self.names.before):

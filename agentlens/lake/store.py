@@ -56,6 +56,8 @@ def write(lake: Path, path: str, frame: pl.DataFrame) -> FileEntry:
 def aligned(frame: pl.LazyFrame, schema: pl.Schema | dict[str, pl.DataType]) -> pl.LazyFrame:
     """Give a frame exactly these columns; one that it lacks is null."""
     have = frame.collect_schema()
+    if list(have.items()) == list(schema.items()):
+        return frame
     return frame.select(
         pl.col(name).cast(dtype) if name in have else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in schema.items()
