@@ -112,7 +112,7 @@ def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyF
     check_kinds(actions)
     taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
     schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
-    return taken.map_batches(lambda frame: _numbered(*_ordered(frame)), schema=pl.Schema(schema))
+    return taken.map_batches(lambda frame: numbered(*_ordered(frame)), schema=pl.Schema(schema))
 
 
 def lane_by_lane(
@@ -151,9 +151,9 @@ def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFr
         end = int(starts[after]) if after < len(starts) else frame.height
         piece = frame[begin:end].filter(pl.col("kind").is_in(list(actions))).drop("kind")
         if piece.height == end - begin:
-            yield _numbered(piece, starts[int(np.searchsorted(starts, begin)) : after] - begin)
+            yield numbered(piece, starts[int(np.searchsorted(starts, begin)) : after] - begin)
         elif piece.height:
-            yield _numbered(piece, _starts(_opens(piece)))
+            yield numbered(piece, _starts(_opens(piece)))
         begin = end
 
 
@@ -170,7 +170,7 @@ def _starts(opens: pl.Series) -> _Rows:
     return np.flatnonzero(opens.to_numpy()).astype(np.int32)
 
 
-def _numbered(frame: pl.DataFrame, starts: _Rows) -> pl.DataFrame:
+def numbered(frame: pl.DataFrame, starts: _Rows) -> pl.DataFrame:
     """Number the rows of an ordered frame, and name the first of each lane."""
     lengths = np.diff(starts, append=np.int32(frame.height))
     # Columns read from several files lie in as many pieces; those compared with themselves, shifted, lie in one.
