@@ -249,7 +249,7 @@ class Source:
     @contextmanager
     def _stream(self) -> Iterator[BufferedReader]:
         try:
-            raw = BufferedReader(FileIO(self.path), _BUFFER)
+            raw: BufferedReader = BufferedReader(FileIO(self.path), _BUFFER)
         except OSError as error:
             raise unreadable(self.name, error) from error
         with raw:

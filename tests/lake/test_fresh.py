@@ -33,7 +33,6 @@ def test_rows_spread_through_files_make_the_same_lake(tmp_path, spread_into_file
     spread_into_files()
     for source in (first, later):
         put(source, tmp_path / "filed")
-    held, filed = tree(tmp_path / "held"), tree(tmp_path / "filed")
     assert tree(tmp_path / "held") == tree(tmp_path / "filed")
     assert Lake.open(tmp_path / "filed").events().collect().height == 20 * 6 + 1 + 9
 
