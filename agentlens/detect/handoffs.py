@@ -8,8 +8,6 @@ import polars as pl
 
 from agentlens.detect.handoff_limits import HandoffLimits, to_us
 from agentlens.detect.receipt_facts import (
-    HANDOFF,
-    NUMBER,
     attempts,
     differing_outcomes,
     failing_receipts,
@@ -22,6 +20,7 @@ from agentlens.detect.receipt_facts import (
     newest_time,
     receipt_rows,
 )
+from agentlens.detect.receipt_times import NUMBER
 from agentlens.detect.receipts_auth import verify_macs
 from agentlens.detect.suggest import next_step, suggested
 from agentlens.detect.waits import honoured_waits
@@ -76,7 +75,7 @@ def handoffs(
     facts = handoff_facts(rows).cache()
     rare = [
         implied_acceptance(rows, facts),
-        differing_outcomes(rows, facts),
+        differing_outcomes(rows),
         honoured_waits(rows, to_us(limits.wait_limit_s)),
         first_urgency(rows, facts),
         inferred_from(rows),
@@ -92,7 +91,8 @@ def handoffs(
         .with_columns(next_step(limits), reason=_reason())
         .with_columns(suggested(limits))
     )
-    return judged.select(_outputs(limits)).cast(dict(HANDOFFS)).sort(HANDOFF)  # type: ignore[arg-type]
+    # in the order of the facts, which are sorted by handoff
+    return judged.select(_outputs(limits)).cast(dict(HANDOFFS))  # type: ignore[arg-type]
 
 
 def _with_rare(
@@ -101,11 +101,11 @@ def _with_rare(
     """Join the facts that few handoffs have, in one join."""
     empty = pl.LazyFrame(schema={NUMBER: pl.get_index_type(), **_RARE})
     found = pl.concat([empty, *rare], how="diagonal").group_by(NUMBER).agg(map(_that_is_there, _RARE))
-    told = facts.join(found, on=NUMBER, how="left")
+    told = facts.join(found, on=NUMBER, how="left", maintain_order="left")
     if not signed:
         return told.with_columns(unsigned=pl.lit(None, dtype=pl.Boolean))
     without = rows.group_by(NUMBER).agg(unsigned=pl.col("mac").is_null().any())
-    return told.join(without, on=NUMBER, how="left")
+    return told.join(without, on=NUMBER, how="left", maintain_order="left")
 
 
 _RARE: Final = {

@@ -11,21 +11,17 @@ from typing import Final
 
 import polars as pl
 
+from agentlens.detect.receipt_times import NUMBER, OUTCOMES, RANKS, with_seen
 from agentlens.model.receipt import ReceiptEvent
 
 HANDOFF: Final = ("operation_id", "handoff_id")
-
-NUMBER: Final = "number"
-"""Number of a handoff: that of its first receipt. Grouping and joining by it is cheaper than by two names."""
 
 _EVENTS: Final = [str(event) for event in ReceiptEvent]
 RANK: Final = {event: rank for rank, event in enumerate(_EVENTS)}
 """Place of each transition in the order of life, which breaks ties of time."""
 
 _UNKNOWN_RANK: Final = len(_EVENTS)
-_RANKS: Final = 16  # room for a rank beside a time in one integer
 _OUTCOMES: Final = ["unknown", "failed", "passed"]
-_OUTCOME_BITS: Final = 4
 
 
 def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
@@ -47,51 +43,21 @@ def receipt_rows(receipts: pl.LazyFrame, as_of: pl.Expr | None) -> pl.LazyFrame:
     return numbered.with_columns(pl.col(NUMBER).min().over(HANDOFF))
 
 
-def when_event(*events: str) -> pl.Expr:
-    """Time of the receipt where it is one of these transitions, else null."""
-    ranks = [RANK[event] for event in events]
-    is_one = pl.col("rank") == ranks[0] if len(ranks) == 1 else pl.col("rank").is_in(ranks)
-    return pl.when(is_one).then(pl.col("t"))
-
-
 def handoff_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """One row a handoff: first and last times per transition, the parties, and what was seen at all."""
-    outcome = (
-        pl.col("outcome").cast(pl.Enum(_OUTCOMES), strict=False).to_physical().fill_null(0).cast(pl.Int64)
+    """One row a handoff: first and last times per transition, the parties, and what was seen at all.
+
+    Sorted by `HANDOFF`, where there are few columns to sort; the joins that follow keep this order.
+    """
+    outcome = pl.col("outcome").cast(pl.Enum(_OUTCOMES), strict=False).to_physical()
+    asked = rows.with_columns(
+        outcome_code=outcome.fill_null(0).cast(pl.Int64),
+        untimed=pl.col("at").is_null(),
+        unverifiable=pl.col("verifiable").not_(),
     )
-    named = rows.with_columns(
-        delegated=when_event("delegated"),
-        accepted_first=when_event("accepted"),
-        work_first=when_event("progress", "waiting", "completed"),
-        sign=when_event("accepted", "progress"),
-        completed_first=when_event("completed"),
-        verified_first=when_event("outcome_verified"),
-        closed=when_event("rejected", "cancelled"),
-        newest=pl.col("t") * _RANKS + pl.col("rank"),
-        newest_outcome=when_event("outcome_verified") * _OUTCOME_BITS + outcome,
-        unknown_event=pl.col("rank") == _UNKNOWN_RANK,
-    )
-    facts = named.group_by(NUMBER).agg(
-        pl.col(HANDOFF).first(),
-        pl.col(
-            "delegated", "accepted_first", "work_first", "completed_first", "verified_first", "closed"
-        ).min(),
-        pl.col("sign", "newest", "newest_outcome").max(),
-        completed_last=pl.col("completed_first").max(),
-        expected_artifact=pl.col("expected_artifact").min(),
-        artifact_other=pl.col("expected_artifact").max(),
-        unknown_event=pl.col("unknown_event").any(),
-        as_of=pl.col("as_of").first(),
-        untimed=pl.col("at").is_null().any(),
-        inferred=pl.col("inferred").any(),
-        unverifiable=pl.col("verifiable").not_().any(),
-        trace_id=pl.col("trace_id").min(),
-    )
-    return (
-        facts.with_columns(newest_verified=pl.col("newest_outcome") // _OUTCOME_BITS)
-        .join(_of_delegations(rows), on=NUMBER, how="left")
-        .join(_of_acceptances(rows), on=NUMBER, how="left")
-    )
+    facts = with_seen(asked, (NUMBER, *HANDOFF, "as_of")).sort(HANDOFF)
+    for more in (_of_delegations(rows), _of_acceptances(rows)):
+        facts = facts.join(more, on=NUMBER, how="left", maintain_order="left")
+    return facts.with_columns(newest_verified=pl.col("newest_outcome") // OUTCOMES)
 
 
 def _of_delegations(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -126,18 +92,18 @@ def _smallest_and_largest(
 def newest_event() -> pl.Expr:
     """Name of the newest transition: largest time, ties by lifecycle order."""
     names = dict(enumerate([*_EVENTS, "unknown"]))
-    return (pl.col("newest") % _RANKS).replace_strict(names, return_dtype=pl.String)
+    return (pl.col("newest") % RANKS).replace_strict(names, return_dtype=pl.String)
 
 
 def newest_time() -> pl.Expr:
     """Time of the newest transition."""
-    return pl.col("newest") // _RANKS
+    return pl.col("newest") // RANKS
 
 
 def newest_outcome() -> pl.Expr:
     """Outcome that the newest `outcome_verified` gives; null without one."""
     names = dict(enumerate(_OUTCOMES))
-    return (pl.col("newest_outcome") % _OUTCOME_BITS).replace_strict(names, return_dtype=pl.String)
+    return (pl.col("newest_outcome") % OUTCOMES).replace_strict(names, return_dtype=pl.String)
 
 
 def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
@@ -158,7 +124,7 @@ def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     )
     work = [RANK[event] for event in ("progress", "waiting", "completed")]
     later = rows.filter(pl.col("rank").is_in([*work, RANK["outcome_verified"]])).join(silent, on=NUMBER)
-    takers = rows.filter(pl.col("rank") == RANK["delegated"]).select(NUMBER, "recipient").unique()
+    takers = rows.filter(pl.col("rank") == RANK["delegated"]).select(NUMBER, "recipient").drop_nulls()
     by_recipient = later.filter("named").join(
         takers, left_on=[NUMBER, "author"], right_on=[NUMBER, "recipient"], how="semi"
     )
@@ -169,13 +135,13 @@ def implied_acceptance(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
     return implied.group_by(NUMBER).agg(implied_first=pl.col("t").min())
 
 
-def differing_outcomes(rows: pl.LazyFrame, facts: pl.LazyFrame) -> pl.LazyFrame:
+def differing_outcomes(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Handoffs in which two outcomes of the same time differ (``outcomes_differ`` is true)."""
-    several = facts.filter(pl.col("verified_first").is_not_null()).select(NUMBER)
-    outcomes = rows.filter(pl.col("rank") == RANK["outcome_verified"]).select(
+    verified = rows.filter(pl.col("rank") == RANK["outcome_verified"])
+    outcomes = verified.filter(pl.col(NUMBER).is_duplicated()).select(
         NUMBER, "t", outcome=pl.col("outcome").fill_null("unknown")
     )
-    per_time = outcomes.join(several, on=NUMBER, how="semi").unique().group_by(NUMBER, "t").agg(pl.len())
+    per_time = outcomes.unique().group_by(NUMBER, "t").agg(pl.len())
     return (
         per_time.filter(pl.col("len") > 1).select(NUMBER).unique().with_columns(outcomes_differ=pl.lit(True))
     )
@@ -203,10 +169,18 @@ def inferred_from(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def attempts(facts: pl.LazyFrame) -> pl.LazyFrame:
-    """Which attempt of its operation a handoff is, by first delegation and then by id, where there are several."""
-    several = facts.filter(pl.col("operation_id").is_duplicated()).select(
-        NUMBER, *HANDOFF, started=pl.coalesce("delegated", newest_time())
+    """Which attempt of its operation a handoff is, by first delegation and then by id, where there are several.
+
+    ``facts`` are sorted by id, so that attempts of one operation are neighbours.
+    """
+    operation = pl.col("operation_id")
+    first = (operation != operation.shift(1)).fill_null(value=True)
+    runs = facts.select(
+        NUMBER,
+        started=pl.coalesce("delegated", newest_time()),
+        operation=first.cum_sum(),
+        single=first & first.shift(-1, fill_value=True),
     )
-    ordered = several.sort("operation_id", "started", "handoff_id")
-    nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("operation_id")
-    return ordered.select(NUMBER, attempt=nth)
+    several = runs.filter(~pl.col("single")).sort("operation", "started", maintain_order=True)
+    nth = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("operation")
+    return several.select(NUMBER, attempt=nth)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.detect.receipt_facts import NUMBER, RANK
+from agentlens.detect.receipt_facts import RANK
+from agentlens.detect.receipt_times import NUMBER
 
 
 def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
@@ -17,10 +18,12 @@ def honoured_waits(rows: pl.LazyFrame, wait_limit_us: int) -> pl.LazyFrame:
     """
     is_wait = pl.col("rank") == RANK["waiting"]
     # Receipts beside a wait matter only by where they stand; what a wait says is read from its own.
-    own = rows.select(NUMBER, "t", "rank").join(rows.filter(is_wait).select(NUMBER), on=NUMBER, how="semi")
+    waited = rows.filter(is_wait).select(NUMBER).unique()
+    own = rows.select(NUMBER, "t", "rank").join(waited, on=NUMBER, how="semi")
     told = rows.filter(is_wait).select(NUMBER, "t", "rank", "reason", "owner", "at", "deadline", "as_of")
-    steps = own.select(NUMBER, "t", "rank").unique().sort(NUMBER, "t", "rank")
-    following = steps.with_columns(following=pl.col("t").shift(-1).over(NUMBER))
+    steps = own.unique().sort(NUMBER, "t", "rank")
+    is_same = pl.col(NUMBER) == pl.col(NUMBER).shift(-1)
+    following = steps.with_columns(following=pl.when(is_same).then(pl.col("t").shift(-1)))
     waits = told.join(following, on=[NUMBER, "t", "rank"], how="left")
     until = pl.coalesce(pl.col("deadline").cast(pl.Int64), pl.col("t") + wait_limit_us)
     named = (pl.col("reason").fill_null("") != "") | (pl.col("owner").fill_null("") != "")
