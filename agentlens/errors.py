@@ -45,3 +45,7 @@ class LakeError(AgentlensError):
 
 class SchemaError(AgentlensError):
     """A frame lacks columns, has other types, or breaks a key or order it must keep."""
+
+
+class EngineError(AgentlensError):
+    """An engine for several machines is not there, cannot start, or ended a job with an error."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentlens.arguments.shared import outputs, reading, rules, selection
+from agentlens.arguments.shared import engine, outputs, reading, rules, selection
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +27,7 @@ def loops(parser: argparse.ArgumentParser) -> None:
     outputs(parser, "verdict")
     reading(parser)
     selection(parser)
+    engine(parser)
 
 
 def handoffs(parser: argparse.ArgumentParser) -> None:

@@ -79,3 +79,19 @@ def rules(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         help="kinds that take part in cycles (default tool,handoff)",
     )
+
+
+def engine(parser: argparse.ArgumentParser) -> None:
+    """Add where the work is done."""
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--engine",
+        choices=("local", "spark"),
+        default="local",
+        help="where the work is done: this machine, or Spark (needs the extra [spark]; LAKE is any path it reaches)",
+    )
+    group.add_argument(
+        "--master",
+        metavar="URL",
+        help="with --engine spark: local[4], spark://host:7077, yarn, k8s://... (default: as Spark is configured)",
+    )

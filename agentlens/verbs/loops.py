@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 
+EPISODES_SHOWN = 15
+
+
 def run(args: Namespace) -> int:
     """Judge, print or write, and return the exit code."""
+    if args.engine != "local":
+        from agentlens.verbs import engine
+
+        return engine.loops(args)
     from pathlib import Path
 
     from agentlens.detect.policies import Policies
@@ -76,28 +83,34 @@ def shown_episodes(episodes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def uncertain_reasons(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Count the uncertain events by what is missing: ``reason, events``, most first."""
+    found = verdicts.filter(pl.col("verdict") == "uncertain").group_by("reason").len("events")
+    return found.sort("events", "reason", descending=[True, False])
+
+
 def show(result: Loops, data: str) -> None:
     """Print what a person wants first: runs by verdict, then episodes with their evidence."""
+    tell(result.counts(), result.episodes, result.episodes.height, uncertain_reasons(result.verdicts))
+    console().print(
+        f"Next: agentlens health {data} · agentlens explain LAKE RUN SEQ · agentlens loops {data} --html loops.html"
+    )
+
+
+def tell(counts: pl.DataFrame, episodes: pl.DataFrame, episode_count: int, reasons: pl.DataFrame) -> None:
+    """Print the sums and the costliest episodes, of which ``episodes`` holds at least the first `EPISODES_SHOWN`."""
     out = console()
-    print_table(out, "Runs by final verdict", result.counts())
-    if result.episodes.height:
+    print_table(out, "Runs by final verdict", counts)
+    if episode_count:
         print_table(
             out,
             "Loop episodes (same actions, same evidence, lap by lap)",
-            shown_episodes(result.episodes),
-            limit=15,
+            shown_episodes(episodes).head(EPISODES_SHOWN),
+            limit=EPISODES_SHOWN,
         )
+        if episode_count > EPISODES_SHOWN:
+            out.print(f"  … and {episode_count - EPISODES_SHOWN:,} more")
     else:
         out.print("No loop episodes.")
-    uncertain = int(result.runs["uncertain_events"].sum())
-    if uncertain:
-        reasons = (
-            result.verdicts.filter(pl.col("verdict") == "uncertain")
-            .group_by("reason")
-            .len("events")
-            .sort("events", "reason", descending=[True, False])
-        )
+    if reasons.height:
         print_table(out, "Uncertain events, by what is missing", reasons)
-    out.print(
-        f"Next: agentlens health {data} · agentlens explain LAKE RUN SEQ · agentlens loops {data} --html loops.html"
-    )

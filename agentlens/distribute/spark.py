@@ -1,0 +1,65 @@
+"""Spark: the analyses over a lake that one machine cannot hold, from a notebook session or the command line.
+
+Every function takes a classic `SparkSession` and leaves its settings alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentlens.distribute.engine import start
+from agentlens.model.event import ACTIONS
+from agentlens.model.select import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rules import Rule
+    from agentlens.distribute.tables import SparkTables
+
+__all__ = ["loops", "start"]
+
+
+def loops(
+    session: Any,
+    path: str,
+    *,
+    rule: Rule | RuleBook | None = None,
+    policies: Policies | None = None,
+    actions: Sequence[str] = ACTIONS,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+) -> SparkTables:
+    """Judge every action of every lane of a lake.
+
+    Parameters
+    ----------
+    session
+        A `SparkSession`.
+    path
+        Folder of a lake on any path Spark reaches (``s3a://``, ``hdfs://``, ``file:///``).
+    rule, policies, actions, since, until, workflow, agent
+        As for `agentlens.loops`; a rule is a `Rule` or a `RuleBook`, default ``laps((4, 3, 2))``.
+
+    Returns
+    -------
+    SparkTables
+        ``verdicts``, ``episodes``, ``runs``: to the row those of the local call.
+
+    Raises
+    ------
+    AgentlensError
+        The lake cannot be opened, or a setting is not accepted.
+    """
+    from agentlens.detect.rules import laps
+    from agentlens.distribute.lakes import SparkLake
+    from agentlens.distribute.loops import judged
+
+    lake = SparkLake.open(session, path)
+    selection = Selection.parse(since, until, workflow, agent)
+    return judged(lake, laps() if rule is None else rule, policies, actions, selection)

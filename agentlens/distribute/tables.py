@@ -1,0 +1,97 @@
+"""What a distributed analysis returns: its tables as Spark frames, made once, written or fetched as wanted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import polars as pl
+
+from agentlens.distribute import pieces
+from agentlens.distribute.engine import told
+from agentlens.distribute.files import Files
+from agentlens.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSIONS: Final = pl.Schema(
+    {"normaliser_version": pl.String(), "fingerprint_version": pl.String(), "key_id": pl.String()}
+)
+"""A table that analyses make beside their own: the versions found on the events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkTables:
+    """Result tables of one analysis.
+
+    ``made`` are its pieces, kept on the executors' disks from the first use until `close`. ``schemas``: by table
+    name, those of the local result. ``keys``: the columns that the local result is sorted by. ``facts``: what the
+    metadata says besides versions.
+    """
+
+    made: Any
+    schemas: dict[str, pl.Schema]
+    keys: dict[str, tuple[str, ...]]
+    facts: Mapping[str, str]
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """Settings and versions, as the local result has them; runs the analysis."""
+        with told("judging"):
+            seen = pieces.fetched(self.made, "versions", VERSIONS)
+        found = {name: seen[name].drop_nulls().unique().sort().to_list() for name in VERSIONS}
+        return {**self.facts, **{name: ",".join(values) for name, values in found.items()}}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one table as a Spark frame, in no order.
+
+        Raises
+        ------
+        SettingsError
+            There is no such table.
+        """
+        if name not in self.schemas:
+            raise SettingsError.unknown("table", name, self.schemas)
+        return pieces.table(self.made, name, self.schemas[name])
+
+    def fetch(self, name: str) -> pl.DataFrame:
+        """Bring one table to this machine, sorted: the rows, types and order of the local result."""
+        if name not in self.schemas:
+            raise SettingsError.unknown("table", name, self.schemas)
+        with told(f"fetching {name}"):
+            frame = pieces.fetched(self.made, name, self.schemas[name])
+        return frame.sort(self.keys[name], maintain_order=True, nulls_last=True) if self.keys[name] else frame
+
+    def write(self, path: str) -> list[str]:
+        """Write every table as Parquet into ``<path>/<name>.parquet``, a folder of parts each, and the metadata.
+
+        The path is any that Spark reaches. What stands under these names is replaced.
+        """
+        written = []
+        for name in self.schemas:
+            written.append(f"{path.rstrip('/')}/{name}.parquet")
+            with told(written[-1]):
+                self[name].write.mode("overwrite").parquet(written[-1])
+        text = json.dumps(self.metadata, indent=2, sort_keys=True) + "\n"
+        Files(self.made.sparkSession, path).write("metadata.json", text.encode("utf-8", "backslashreplace"))
+        return written
+
+    def close(self) -> None:
+        """Give the executors' disk back."""
+        self.made.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def kept(made: Any) -> Any:
+    """Have pieces made once: they go to the executors' disks at the first use."""
+    from pyspark.storagelevel import StorageLevel
+
+    return made.persist(StorageLevel.DISK_ONLY)
