@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, Unpack, overload
 
-from agentlens._version import __version__
-from agentlens.data import Data, action_kinds, default_normaliser, each, open_data
+from agentlens.data import Data, action_kinds, default_normaliser, open_data
+from agentlens.judging import loop_parts as loop_parts  # noqa: PLC0414 - the other verbs take it from here
+from agentlens.judging import write_loops
 from agentlens.model.select import Selection
 from agentlens.results import Loops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from agentlens.detect.rules import Rule
     from agentlens.lake import IngestReport
     from agentlens.normalise.rows import Normaliser
+    from agentlens.results import LoopSums
 
 
 def make_normaliser(
@@ -134,6 +136,11 @@ def versions_of(opened: Opened) -> dict[str, str]:
     return found if told.is_empty() else {**found, "labels": labels_digest(told)}
 
 
+def has_versions(rule: object) -> TypeGuard[str | Path]:
+    """Whether a rule is a file, which may name the versions it was made for; finding those of the data is a scan."""
+    return isinstance(rule, str | Path) and Path(rule).is_file()
+
+
 def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version: bool = False) -> None:
     """Refuse a profile that was made for data of other versions; a rule file without versions is let through.
 
@@ -142,43 +149,40 @@ def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version
     SettingsError
         When a version differs and ``any_version`` is not set.
     """
-    if isinstance(rule, str | Path) and Path(rule).is_file():
+    if has_versions(rule):
         from agentlens.calibrate.profile import check_profile
 
         check_profile(rule, found, any_version=any_version)
 
 
-def loop_parts(
-    opened: Opened,
-    book: RuleBook,
-    policies: Policies | None = None,
-    actions: Sequence[str] = ("tool", "handoff"),
-) -> Iterator[Loops]:
-    """Judge one part after the other (a lake's buckets hold whole runs), so that memory stays that of one part."""
-    from agentlens.detect.episodes import episodes as find_episodes
-    from agentlens.detect.loops import loops as judge
-    from agentlens.detect.runs import runs as sum_up
+class LoopSettings(TypedDict, total=False):
+    """What `loops` takes beside the data and where to write."""
 
-    metadata = {
-        "agentlens": __version__,
-        "rule": book.default.name,
-        "rule_digest": book.digest,
-        "policies_digest": policies.digest if policies else "",
-        "actions": ",".join(actions),
-        **opened.versions(),
-    }
-    for events in each(opened.parts):
-        # verdicts are used three times; they are made once
-        held = events.collect().lazy()
-        verdicts = judge(held, book, policies, actions=tuple(actions)).collect()
-        episodes = find_episodes(held, verdicts.lazy(), book).collect()
-        runs = sum_up(held, verdicts.lazy(), episodes.lazy()).collect()
-        yield Loops(verdicts=verdicts, episodes=episodes, runs=runs, metadata=metadata)
+    rule: Rule | RuleBook | str | Path | None
+    policies: Policies | str | Path | None
+    actions: str | Sequence[str]
+    any_version: bool
+    since: str | datetime | None
+    until: str | datetime | None
+    workflow: str | None
+    agent: str | None
+    normaliser: Normaliser | None
+    format: str | None
+    sql: str | Path | None
+
+
+@overload
+def loops(data: Data, *, out: None = None, **settings: Unpack[LoopSettings]) -> Loops: ...
+
+
+@overload
+def loops(data: Data, *, out: str | Path, **settings: Unpack[LoopSettings]) -> LoopSums: ...
 
 
 def loops(
     data: Data,
     *,
+    out: str | Path | None = None,
     rule: Rule | RuleBook | str | Path | None = None,
     policies: Policies | str | Path | None = None,
     actions: str | Sequence[str] = ("tool", "handoff"),
@@ -190,13 +194,16 @@ def loops(
     normaliser: Normaliser | None = None,
     format: str | None = None,  # noqa: A002 - the word users type
     sql: str | Path | None = None,
-) -> Loops:
+) -> Loops | LoopSums:
     """Judge every action of every lane.
 
     Parameters
     ----------
     data
         A lake (or its folder), a trace export, or a frame with the columns of `agentlens.model.event.EVENTS`.
+    out
+        A folder to write the tables into while a lake is judged bucket after bucket: for lakes whose verdicts do
+        not fit into memory. See `agentlens.judging.write_loops` for the order of rows.
     rule
         A `Rule`, a rule book, a name (``laps``, ``openhands``, ...) or a TOML file; default ``laps((4, 3, 2))``.
     policies
@@ -210,8 +217,9 @@ def loops(
 
     Returns
     -------
-    Loops
-        Frames ``verdicts``, ``episodes``, ``runs``; schemas in `agentlens.model.verdict`.
+    Loops or LoopSums
+        Frames ``verdicts``, ``episodes``, ``runs``; schemas in `agentlens.model.verdict`. With ``out`` the verdicts
+        are in the folder, and ``verdicts()`` gives them lazily.
 
     Raises
     ------
@@ -222,10 +230,11 @@ def loops(
 
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
-    if rule is not None:
+    if has_versions(rule):
         refuse_other_versions(rule, versions_of(opened), any_version=any_version)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
-    return Loops.concat(loop_parts(opened, rule_book(rule), loaded, action_kinds(actions)))
+    parts = loop_parts(opened, rule_book(rule), loaded, action_kinds(actions))
+    return Loops.concat(parts) if out is None else write_loops(parts, out)
 
 
 def health(

@@ -12,7 +12,7 @@ import polars as pl
 from agentlens.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from agentlens.lake import Lake
     from agentlens.model.select import Selection
@@ -23,11 +23,20 @@ Data: TypeAlias = "str | Path | Lake | Opened | pl.LazyFrame | pl.DataFrame"
 """What every analysis takes: a lake (or its folder), a trace export, or a frame of events."""
 
 
+PART_ROWS = 400_000
+"""Events of a lake that are looked at together: enough that a query costs little beside them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """Data made ready. ``report`` is set where a file was read directly."""
+    """Data made ready.
+
+    ``parts`` hold whole runs each; ``rows`` says how many each has at most, where that is known beforehand.
+    ``report`` is set where a file was read directly.
+    """
 
     parts: tuple[pl.LazyFrame, ...]
+    rows: tuple[int, ...] = ()
     receipts: pl.LazyFrame | None = None
     branches: pl.LazyFrame | None = None
     lake: Lake | None = None
@@ -39,15 +48,32 @@ class Opened:
 
     def versions(self) -> dict[str, str]:
         """Return the versions and the key id found on the events, comma-separated where there are several."""
-        names = ("normaliser_version", "fingerprint_version", "key_id")
-        found: dict[str, set[str]] = {name: set() for name in names}
+        found = []
         for part in self.parts:
-            kept = [name for name in names if name in part.collect_schema().names()]
-            for row in part.select(kept).unique().collect().iter_rows(named=True):
-                for name, value in row.items():
-                    if value is not None:
-                        found[name].add(value)
-        return {name: ",".join(sorted(values)) for name, values in found.items()}
+            kept = [name for name in VERSIONS if name in part.collect_schema().names()]
+            found.append(versions_in(part.select(kept).collect()))
+        return told_versions(found)
+
+
+VERSIONS = ("normaliser_version", "fingerprint_version", "key_id")
+
+
+def versions_in(events: pl.DataFrame) -> dict[str, set[str]]:
+    """Return the versions and key ids of some events."""
+    found: dict[str, set[str]] = {}
+    for name in VERSIONS:
+        if name in events.columns and events.height:
+            column = events[name]
+            same = column.eq_missing(column.head(1)).all()  # as nearly always, and cheaper than a set
+            found[name] = set((column.head(1) if same else column.unique()).drop_nulls())
+    return found
+
+
+def told_versions(found: Iterable[Mapping[str, set[str]]]) -> dict[str, str]:
+    """Put those of several parts together, comma-separated where there are several."""
+    kept = list(found)
+    every = {name: {value for one in kept for value in one.get(name, ())} for name in VERSIONS}
+    return {name: ",".join(sorted(values)) for name, values in every.items()}
 
 
 def is_lake(path: Path) -> bool:
@@ -95,8 +121,10 @@ def open_data(
                 parts=(selection.apply(events),), receipts=receipts, branches=branches, report=report
             )
         data = Lake.open(path)
+    told = list(data.parts(PART_ROWS))
     return Opened(
-        parts=tuple(selection.apply(part) for part in data.buckets()),
+        parts=tuple(selection.apply(part) for _, part in told),
+        rows=tuple(rows for rows, _ in told),
         receipts=data.receipts(),
         branches=data.branches(),
         lake=data,

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from agentlens.model.verdict import VERDICTS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    import pyarrow.parquet as pq
+
+ROW_GROUP = 100_000
 
 
 def write_table(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
@@ -46,7 +53,7 @@ class Tables:
         kept: dict[str, Any] = {}
         for f in fields(found[0]):
             values = [getattr(part, f.name) for part in found]
-            kept[f.name] = _merged(values) if isinstance(values[0], pl.DataFrame) else values[-1]
+            kept[f.name] = merged(values) if isinstance(values[0], pl.DataFrame) else values[-1]
         return cls(**kept)
 
     def _repr_html_(self) -> str:
@@ -56,10 +63,72 @@ class Tables:
         return "".join(shown)
 
 
-def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def merged(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Put the same table of several parts together, sorted by its key."""
     frame = pl.concat(frames)
     keys = [name for name in ("run_id", "agent", "seq", "onset_seq") if name in frame.columns]
     return frame.sort(keys, maintain_order=True) if keys and len(frames) > 1 else frame
+
+
+class RowWriter:
+    """Writes one Parquet table piece by piece; the file takes its name when it is whole.
+
+    Set ``metadata`` before leaving the context. After an error nothing is left and an older file stays.
+    """
+
+    def __init__(self, path: Path, schema: pl.Schema) -> None:
+        self.metadata: dict[str, str] = {}
+        self._path = path
+        self._fresh = path.with_name(f".{path.name}.new")
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        """Open the file under another name."""
+        import pyarrow.parquet as pq
+
+        empty = self._plain(self._schema.to_frame())
+        self._writer = pq.ParquetWriter(self._fresh, empty.schema, compression="zstd")
+        return self
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Append rows."""
+        assert self._writer is not None, "the writer is not open"
+        self._writer.write_table(self._plain(frame), row_group_size=ROW_GROUP)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file and give it its name; take it away after an error."""
+        assert self._writer is not None, "the writer is not open"
+        try:
+            if kind is None:
+                self._writer.add_key_value_metadata(self.metadata)
+            self._writer.close()
+            if kind is None:
+                self._fresh.replace(self._path)
+        finally:
+            self._fresh.unlink(missing_ok=True)
+
+    @staticmethod
+    def _plain(frame: pl.DataFrame) -> Any:
+        return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def run_counts(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs by final verdict, worst first: ``verdict, runs, alerts, stuck_events``."""
+    return (
+        runs.group_by("verdict")
+        .agg(pl.len().cast(pl.Int64).alias("runs"), pl.col("alerts").sum(), pl.col("stuck_events").sum())
+        .sort("runs", "verdict", descending=[True, False])
+    )
+
+
+def add_tallies(tallies: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up tallies (`Loops.tally`) of parts."""
+    return (
+        pl.concat(tallies).group_by("verdict", "reason").agg(pl.col("events").sum()).sort("verdict", "reason")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +141,40 @@ class Loops(Tables):
 
     def counts(self) -> pl.DataFrame:
         """Runs by final verdict, worst first: ``verdict, runs, alerts, stuck_events``."""
-        return (
-            self.runs.group_by("verdict")
-            .agg(pl.len().cast(pl.Int64).alias("runs"), pl.col("alerts").sum(), pl.col("stuck_events").sum())
-            .sort("runs", "verdict", descending=[True, False])
+        return run_counts(self.runs)
+
+    def tally(self) -> pl.DataFrame:
+        """Actions by verdict and reason: ``verdict, reason, events``."""
+        return add_tallies(
+            [self.verdicts.group_by("verdict", "reason").agg(pl.len().cast(pl.Int64).alias("events"))]
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopSums(Tables):
+    """Result of `agentlens.loops` with ``out``: all but the verdicts, which are in ``folder``.
+
+    ``tally`` counts the actions by verdict and reason (``verdict, reason, events``).
+    """
+
+    episodes: pl.DataFrame
+    runs: pl.DataFrame
+    tally: pl.DataFrame
+    folder: Path | None = None
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Return the tables that are held, by name."""
+        return {"episodes": self.episodes, "runs": self.runs}
+
+    def counts(self) -> pl.DataFrame:
+        """Runs by final verdict, worst first: ``verdict, runs, alerts, stuck_events``."""
+        return run_counts(self.runs)
+
+    def verdicts(self) -> pl.LazyFrame:
+        """Return the verdicts that were written, lazily; schema `agentlens.model.verdict.VERDICTS`."""
+        if self.folder is None:
+            return VERDICTS.to_frame().lazy()
+        return pl.scan_parquet(self.folder / "verdicts.parquet", glob=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ NANO = 1_000_000_000
 """Cost is summed as integer nano-dollars, so that the order of addition does not matter."""
 
 _KEY = (*LANE, "seq")
-_FACTS = (
+FACTS = (
     *_KEY,
     *("kind", "at", "ended_at", "workflow", "tool", "external_input", "milestone", "outcome"),
     *("action_signature", "progress_fingerprint", "normaliser_version", "fingerprint_version", "key_id"),
@@ -63,7 +63,7 @@ def episodes(events: pl.LazyFrame, verdicts: pl.LazyFrame, rule: Rule | RuleBook
     stuck = verdicts.filter(pl.col("verdict") == str(Verdict.STUCK_LOOP)).select(LANE).unique()
     lanes = stuck.sort(LANE).with_row_index("_lane")
     judged = verdicts.join(lanes, on=LANE).select("_lane", "seq", "verdict", "period")
-    facts = conform(events, _FACTS).join(lanes, on=LANE)
+    facts = conform(events, FACTS).join(lanes, on=LANE)
     told = facts.join(judged, on=["_lane", "seq"], how="left").sort("_lane", "seq")
     return told.map_batches(partial(_walk, book=RuleBook.of(rule)), schema=EPISODES)
 

@@ -25,7 +25,7 @@ PIECE = 400_000
 
 _Rows: TypeAlias = npt.NDArray[np.int32]
 _REQUIRED = ("run_id", "seq", "tool")
-_COLUMNS = (
+COLUMNS = (
     "run_id",
     "agent",
     "seq",
@@ -48,6 +48,8 @@ _COLUMNS = (
     "fingerprint_version",
     "key_id",
 )
+"""What the cycle formulas and what goes before them look at, beside ``kind``."""
+
 _COMPARED = ("action_signature", "progress_fingerprint", "milestone", "external_input")
 
 
@@ -110,8 +112,8 @@ def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyF
         When a kind is not known.
     """
     check_kinds(actions)
-    taken = conform(events, (*_COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
-    schema = {**{name: EVENTS[name] for name in _COLUMNS}, "row": ROW(), "start": ROW()}
+    taken = conform(events, (*COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
+    schema = {**{name: EVENTS[name] for name in COLUMNS}, "row": ROW(), "start": ROW()}
     return taken.map_batches(lambda frame: numbered(*_ordered(frame)), schema=pl.Schema(schema))
 
 
@@ -132,7 +134,7 @@ def lane_by_lane(
         found = [judge(piece) for piece in _pieces(frame, tuple(actions))]
         return pl.concat(found, rechunk=False) if found else schema.to_frame()
 
-    return conform(events, (*_COLUMNS, "kind")).map_batches(pieces, schema=schema)
+    return conform(events, (*COLUMNS, "kind")).map_batches(pieces, schema=schema)
 
 
 def check_kinds(actions: Sequence[str]) -> None:

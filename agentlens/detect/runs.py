@@ -11,7 +11,7 @@ from agentlens.model.event import EVENTS
 from agentlens.model.verdict import RUNS
 
 _WORST = pl.Enum([str(verdict) for verdict in Verdict])
-_FACTS = ("run_id", "agent", "seq", "at", "ended_at", "workflow", "tokens_in", "tokens_out", "cost_usd")
+FACTS = ("run_id", "agent", "seq", "at", "ended_at", "workflow", "tokens_in", "tokens_out", "cost_usd")
 
 
 def runs(events: pl.LazyFrame, verdicts: pl.LazyFrame, episodes: pl.LazyFrame) -> pl.LazyFrame:
@@ -33,7 +33,7 @@ def runs(events: pl.LazyFrame, verdicts: pl.LazyFrame, episodes: pl.LazyFrame) -
     """
     given = events.collect_schema()
     facts = events.select(
-        pl.col(name) if name in given else pl.lit(None, dtype=EVENTS[name]).alias(name) for name in _FACTS
+        pl.col(name) if name in given else pl.lit(None, dtype=EVENTS[name]).alias(name) for name in FACTS
     ).with_columns(pl.col("agent").fill_null(""), tokens().alias("_tokens"), nano_cost().alias("_nano"))
     return (
         _whole(facts)

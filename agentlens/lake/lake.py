@@ -110,6 +110,22 @@ class Lake:
         for _, bucket in sorted(self.manifest.buckets.items()):
             yield chosen.apply(scan(self.path, [bucket.events], self.event_schema))
 
+    def parts(self, rows: int) -> Iterator[tuple[int, pl.LazyFrame]]:
+        """Yield the events in parts of whole runs, each with its number of rows.
+
+        A part is as many buckets, one after the other, as hold ``rows`` events together: small ones cost a query
+        each. It is larger only where one bucket alone is.
+        """
+        entries: list[FileEntry] = []
+        for _, bucket in sorted(self.manifest.buckets.items()):
+            held = sum(entry.rows for entry in entries)
+            if entries and held + bucket.events.rows > rows:
+                yield held, scan(self.path, entries, self.event_schema)
+                entries = []
+            entries.append(bucket.events)
+        if entries:
+            yield sum(entry.rows for entry in entries), scan(self.path, entries, self.event_schema)
+
     def records(self) -> pl.LazyFrame:
         """Return what each source said, before it was merged (schema `RECORDS`)."""
         schema = pl.Schema({**RECORDS, **(CONTENT if self.manifest.content else {})})

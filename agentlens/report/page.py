@@ -67,6 +67,12 @@ def loops_page(
     return render(Page(title=title, lead=lead, sections=sections, stamp=tuple((stamp or {}).items())))
 
 
+def drawn_runs(episodes: Frame, worst: int = WORST) -> list[str]:
+    """Runs whose lanes `loops_page` draws: events and verdicts of these are all that it looks at."""
+    lanes = _ranked(episodes).unique(["run_id", "agent"], keep="first", maintain_order=True).head(worst)
+    return lanes["run_id"].unique().sort().to_list()
+
+
 def _ranked(episodes: Frame) -> pl.DataFrame:
     """Costliest first: tokens, then actions inside, then by name."""
     size = pl.col("end_seq") - pl.col("onset_seq")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agentlens.api import loop_parts, refuse_other_versions, rule_book, versions_of
+from agentlens.api import has_versions, refuse_other_versions, rule_book, versions_of
 from agentlens.data import action_kinds, open_data
+from agentlens.judging import gather, loop_parts, write_loops
 from agentlens.model.enums import Verdict
 from agentlens.model.select import Selection
-from agentlens.results import Loops
 from agentlens.verbs.console import console, failing, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables, write_text
+from agentlens.verbs.reading import chosen, normaliser, tell_report, write_text, writing
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from agentlens.data import Opened
+    from agentlens.detect.policies import Policies
+    from agentlens.detect.profile_rules import RuleBook
+    from agentlens.results import Loops, LoopSums
 
 
 EPISODES_SHOWN = 15
@@ -43,22 +50,37 @@ def run(args: Namespace) -> int:
         sql=args.sql,
     )
     tell_report(args.data, opened.report)
-    if args.rule:
+    if has_versions(args.rule):
         refuse_other_versions(args.rule, versions_of(opened), any_version=args.any_version)
-    result = Loops.concat(loop_parts(opened, book, policies, kinds))
-    if args.out:
-        write_tables(result, args.out)
+    found = _judged(args, loop_parts(opened, book, policies, kinds))
     if args.html:
-        from agentlens.report.page import loops_page
+        write_text(args.html, _page(opened, found, book, policies, kinds))
+    if not args.json:
+        show(found, args.data)
+    elif args.table != "verdicts":
+        print_json(found.tables()[args.table])
+    return failing(found.tally["verdict"].unique().to_list(), args.fail_on, list(Verdict))
 
-        write_text(
-            args.html, loops_page(result.verdicts, result.episodes, result.runs, opened.events().collect())
-        )
-    if args.json:
-        print_json(result.tables()[args.table])
-    else:
-        show(result, args.data)
-    return failing(result.verdicts["verdict"].unique().to_list(), args.fail_on, list(Verdict))
+
+def _judged(args: Namespace, parts: Iterator[Loops]) -> LoopSums:
+    """Write and print verdicts part after part as they are made, and keep what is small."""
+    printing = args.json and args.table == "verdicts"
+    each_part = (lambda part: print_json(part.verdicts)) if printing else None
+    if not args.out:
+        return gather(parts, each_part)
+    with writing(args.out):
+        return write_loops(parts, args.out, each_part)
+
+
+def _page(
+    opened: Opened, found: LoopSums, book: RuleBook, policies: Policies | None, kinds: Sequence[str]
+) -> str:
+    """Make the page; the few runs that it draws are read and judged once more."""
+    from agentlens.report.page import drawn_runs, loops_page
+
+    events = opened.events().filter(pl.col("run_id").is_in(drawn_runs(found.episodes))).collect()
+    (drawn,) = loop_parts(replace(opened, parts=(events.lazy(),), rows=()), book, policies, kinds)
+    return loops_page(drawn.verdicts, found.episodes, found.runs, events)
 
 
 def shown_episodes(episodes: pl.DataFrame) -> pl.DataFrame:
@@ -83,15 +105,11 @@ def shown_episodes(episodes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def uncertain_reasons(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """Count the uncertain events by what is missing: ``reason, events``, most first."""
-    found = verdicts.filter(pl.col("verdict") == "uncertain").group_by("reason").len("events")
-    return found.sort("events", "reason", descending=[True, False])
-
-
-def show(result: Loops, data: str) -> None:
+def show(result: LoopSums, data: str) -> None:
     """Print what a person wants first: runs by verdict, then episodes with their evidence."""
-    tell(result.counts(), result.episodes, result.episodes.height, uncertain_reasons(result.verdicts))
+    doubts = result.tally.filter(pl.col("verdict") == "uncertain").select("reason", "events")
+    reasons = doubts.sort("events", "reason", descending=[True, False])
+    tell(result.counts(), result.episodes, result.episodes.height, reasons)
     console().print(
         f"Next: agentlens health {data} · agentlens explain LAKE RUN SEQ · agentlens loops {data} --html loops.html"
     )

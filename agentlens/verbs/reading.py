@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from agentlens.verbs.console import cell, plain
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from agentlens.normalise.rows import Normaliser
     from agentlens.readers.base import Report
@@ -57,13 +59,28 @@ def tell_report(name: str, report: Report | None, limit: int = 5) -> None:
 
 def write_tables(result: Tables, folder: str) -> None:
     """Write result tables; a folder that can not be written is one line, not a traceback."""
+    with writing(folder):
+        result.write(Path(folder))
+
+
+@contextmanager
+def writing(folder: str) -> Iterator[None]:
+    """Turn a failure to write into a folder into one line.
+
+    Raises
+    ------
+    InputError
+        When the folder can not be made or written, or the disk is full.
+    """
     from agentlens.errors import InputError
 
     try:
-        result.write(Path(folder))
+        yield
     except OSError as error:
         raise InputError.at(
-            folder, f"can not be written ({error.strerror})", accepted="a folder that can be made"
+            folder,
+            f"can not be written ({error.strerror or error})",
+            accepted="a folder that can be made, on a disk with room",
         ) from error
 
 
