@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentlens.lake.manifest import Manifest, SourceEntry
     from agentlens.normalise.rows import Normaliser
 
-CHUNK = 8 << 20
+CHUNK = 16 << 20
 """Bytes of one range of lines; also the bytes of small files that are read in one task."""
 FILES_PER_TASK = 256
 COMPRESSED = (".gz", ".zst", ".zip", ".parquet", ".eval")
@@ -183,10 +183,11 @@ def _pieces(one: Planned, settings: Settings) -> Iterator[Piece]:
         return
     try:
         found = registry.named(settings.format) if settings.format else registry.sniff(one.source.head())
+        whole = replace(whole, format=found.name, home=getattr(found.read, "__module__", ""))
         if not found.lines:
-            yield replace(whole, format=found.name)
+            yield whole
             return
         for part in one.source.split(CHUNK):
-            yield replace(whole, source=part, format=found.name)
+            yield replace(whole, source=part)
     except AgentlensError:
         yield whole  # refused with its reason where it is read

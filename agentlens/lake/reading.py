@@ -36,12 +36,16 @@ FAULTS_KEPT = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A source, or a range of its lines. ``digest`` None: to be taken here; "": somebody else takes it."""
+    """A source, or a range of its lines. ``digest`` None: to be taken here; "": somebody else takes it.
+
+    ``format``: read as this one, found in the module ``home`` where that is known; None: still to be recognised.
+    """
 
     source: Source
     source_id: str
     digest: str | None = None
     format: str | None = None
+    home: str = ""
     sql: str | None = None
 
 
@@ -191,7 +195,7 @@ def format_of(piece: Piece) -> Format:
 
         return mapped(piece.sql)
     if piece.format is not None:
-        return registry.named(piece.format)
+        return registry.named(piece.format, piece.home)
     return registry.sniff(piece.source.head())
 
 

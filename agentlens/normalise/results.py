@@ -105,13 +105,15 @@ def stub_of(text: str, tables: Tables) -> str | None:
     whole = len(text) <= _STUB_MAX
     lowered = (text if whole else text[-_END:]).lower()
     for stub in tables.stubs:
+        if not (whole or stub.at_end):
+            continue
         for mark in stub.contains:
             if mark not in lowered:
                 continue
             if stub.at_end:
                 if stub.pattern.search(text if whole else text[-_END:]):
                     return stub.name
-            elif whole and stub.pattern.fullmatch(text):
+            elif stub.pattern.fullmatch(text):
                 return stub.name
             break
     return None

@@ -1,12 +1,14 @@
 """Every format that can be read, and how the one of a source is told.
 
 A format is one module of this package with one ``FORMAT`` (or several, as ``FORMATS``); nothing else has
-to be changed to add one.
+to be changed to add one. The modules are loaded when the first format is asked for: most of what uses a lake
+reads no export.
 """
 
 from __future__ import annotations
 
 import pkgutil
+import sys
 from hashlib import sha256
 from importlib import import_module
 from os.path import relpath
@@ -28,29 +30,48 @@ def _found() -> tuple[Format, ...]:
     for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda found: found.name):
         if module.name == "registry":
             continue
-        loaded = import_module(f"agentlens.readers.{module.name}")
-        for found in (getattr(loaded, "FORMAT", None), *getattr(loaded, "FORMATS", ())):
-            if isinstance(found, Format):
-                formats[found.name] = found
+        for found in _in(f"agentlens.readers.{module.name}"):
+            formats[found.name] = found
     return tuple(sorted(formats.values(), key=lambda found: found.name))
 
 
-FORMATS: tuple[Format, ...] = _found()
+def _in(module: str) -> tuple[Format, ...]:
+    loaded = import_module(module)
+    told = (getattr(loaded, "FORMAT", None), *getattr(loaded, "FORMATS", ()))
+    return tuple(found for found in told if isinstance(found, Format))
+
+
+FORMATS: tuple[Format, ...]
 """All formats, by name."""
 
 
-def named(name: str) -> Format:
-    """Return the format of this name.
+def __getattr__(name: str) -> tuple[Format, ...]:
+    """Load the formats when they are first wanted."""
+    if name != "FORMATS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    formats = globals()["FORMATS"] = _found()
+    return formats
+
+
+def formats() -> tuple[Format, ...]:
+    """Return all formats, by name."""
+    found: tuple[Format, ...] = sys.modules[__name__].FORMATS
+    return found
+
+
+def named(name: str, home: str = "") -> Format:
+    """Return the format of this name; with ``home``, the module it is in, only that module is loaded.
 
     Raises
     ------
     SettingsError
         No format is called so; the message lists those that are.
     """
-    for found in FORMATS:
+    alone = _in(home) if home and "FORMATS" not in globals() else ()
+    for found in alone or formats():
         if found.name == name:
             return found
-    raise SettingsError.unknown("format", name, (found.name for found in FORMATS))
+    raise SettingsError.unknown("format", name, (found.name for found in formats()))
 
 
 def sniff(head: Head) -> Format:
@@ -70,10 +91,10 @@ def sniff(head: Head) -> Format:
         raise InputError.at(
             where, "a Python pickle is never opened: it can run code", accepted="JSON, Parquet, SQLite"
         )
-    claims = sorted(((found.claim(head), found.name) for found in FORMATS), reverse=True)
+    claims = sorted(((found.claim(head), found.name) for found in formats()), reverse=True)
     best = [name for claim, name in claims if claim == claims[0][0] and claim > 0]
     if not best:
-        known = ", ".join(found.name for found in FORMATS)
+        known = ", ".join(found.name for found in formats())
         what = f"no known format in what can be read ({head.damage})" if head.damage else "no known format"
         raise InputError.at(
             where, what, accepted=f"{known}; --format NAME forces one, --sql FILE maps others"
