@@ -226,7 +226,7 @@ class _Team:
         spot = Spot(lane=Lane(run_id=self.run, agent=agent), line=number, at=at)
         if kind in _SILENT:
             return
-        if kind in _SPOKEN and agent in _PEOPLE:
+        if (kind in _SPOKEN or kind == "HandoffMessage") and agent in _PEOPLE:
             self.people.append(spot)
             return
         for order, turn in enumerate(self.people):
@@ -430,7 +430,7 @@ def _spelled(args: Any) -> str:
 
 FORMAT = Format(
     name="autogen",
-    version=1,
+    version=2,
     title="AutoGen messages (run_stream dumps), event logger lines, team states",
     recognised_by="type TextMessage, ToolCallRequestEvent, ... with a source; type Message with a delivery stage",
     proved_on="one Swarm run of 0.7.5 in three shapes",

@@ -10,6 +10,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
         "session.id",
         "gcp.vertex.agent.session_id",
         "langfuse.session.id",
+        "gen_ai.thread.id",
     ),
     "agent": ("gen_ai.agent.name", "agent_name"),
     "agent_version": ("gen_ai.agent.version",),
@@ -38,6 +39,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "method": ("mcp.method.name",),
     "score_name": ("gen_ai.evaluation.name",),
     "score_label": ("gen_ai.evaluation.score.label",),
+    "score": ("gen_ai.evaluation.score.value",),
 }
 """Fact to attribute names, the preferred one first."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
@@ -78,6 +79,15 @@ class Task:
     done: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """A message as it was first told: by which task, in which lane, saying what."""
+
+    task: str
+    words: bytes
+    lane: dict[str, Any] | None
+
+
 @dataclass(slots=True)
 class Graph:
     """Turns the checkpoints and tasks of one source into events; checkpoints come oldest first."""
@@ -90,6 +100,7 @@ class Graph:
     served: dict[tuple[str, str], int] = field(default_factory=dict)  # turns that a lane has acted on
     calls: dict[tuple[str, str], RawEvent] = field(default_factory=dict)
     graphs: set[str] = field(default_factory=set)  # tasks that ran a graph of their own
+    heard: dict[tuple[str, str], _Heard] = field(default_factory=dict)  # by run and the message's own id
 
     def checkpoint(self, saved: Checkpoint, line: int) -> Iterator[RawEvent]:
         """Yield a checkpoint, the fork it begins, and the turn or edit of a person it records."""
@@ -102,6 +113,7 @@ class Graph:
             self.growing.setdefault(place, set()).update(_grown(before.values, saved.values))
         self.newest[place] = saved
         self.known[key] = saved
+        self._hear(saved)
         yield self._fact(saved, line, 0, "checkpoint", target=saved.id, identity=f"checkpoint:{saved.id}")
         siblings = self.children.setdefault((*place, saved.parent or ""), set())
         if saved.parent and (siblings or saved.source == "fork"):
@@ -121,6 +133,16 @@ class Graph:
             yield self._fact(
                 saved, line, 2, "message", tool=tool, external_input=True, identity=f"turn:{saved.id}"
             )
+
+    def _hear(self, saved: Checkpoint) -> None:
+        """Note the messages of a state that no task was seen to write: a node that returns them says nothing."""
+        for name, value in saved.values.items():
+            if _is_control(name) or not isinstance(value, list):
+                continue
+            for message in value:
+                key = text_of(message.get("id")) if is_message(message) else ""
+                if key and (saved.run_id, key) not in self.heard:
+                    self.heard[saved.run_id, key] = _Heard("", _words(message), None)
 
     def holds(self, ns: str) -> None:
         """Note the tasks that ran the graphs named in ``ns``: what these did is told by their own nodes."""
@@ -156,7 +178,7 @@ class Graph:
             self.turns[saved.run_id] += 1
         told = [] if wraps else self._told(task, lane)
         waits = [] if wraps else _waits(task, lane)
-        own = self._own(saved, task, lane, told=wraps or bool(told))
+        own = self._own(saved, task, lane, told=wraps or bool(told) or _speaks(task))
         found = [own, *waits, *told, *_handoffs(task, lane)]
         for event in found:
             if event.kind in {"tool", "handoff"} and event.external_input is None and event.tool:
@@ -214,9 +236,25 @@ class Graph:
                 continue
             for index, message in enumerate(value if isinstance(value, list) else [value]):
                 if is_message(message):
-                    key = text_of(message.get("id")) or f"{task.id}/{name}/{index}"
-                    found += self._message(message, key, task, lane)
+                    own = text_of(message.get("id"))
+                    place = self._place_of(message, own, task, lane) if own else lane
+                    if place is not None:
+                        found += self._message(message, own or f"{task.id}/{name}/{index}", task, place)
         return found
+
+    def _place_of(
+        self, message: dict[str, Any], key: str, task: Task, lane: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the lane of a message; None where a node only gives back what was told before.
+
+        A graph that runs as a node gives back the whole conversation. What an edit changed is told again, in the
+        lane of who said it first.
+        """
+        words = _words(message)
+        before = self.heard.setdefault((lane["run_id"], key), _Heard(task.id, words, lane))
+        if before.task != task.id and before.words == words:
+            return None
+        return before.lane or lane
 
     def _message(
         self, message: dict[str, Any], key: str, task: Task, lane: dict[str, Any]
@@ -388,6 +426,21 @@ def _names(ns: str) -> list[str]:
 
 def _is_control(name: str) -> bool:
     return name in CONTROL or name.startswith("branch:")
+
+
+def _speaks(task: Task) -> bool:
+    """Say whether a node wrote chat messages, be they new or what it was given."""
+    return any(
+        is_message(message)
+        for name, value in task.writes
+        if not _is_control(name)
+        for message in (value if isinstance(value, list) else [value])
+    )
+
+
+def _words(message: dict[str, Any]) -> bytes:
+    said = repr([message.get(name) for name in (*_SAME, "tool_call_id")])
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _is_chat(value: Any) -> bool:

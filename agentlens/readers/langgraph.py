@@ -269,7 +269,7 @@ class _Stream:
 
 FORMAT = Format(
     name="langgraph",
-    version=1,
+    version=2,
     title="LangGraph: SQLite checkpoints, state history, debug stream",
     recognised_by="tables checkpoints and writes; snapshots with values and config.configurable; debug chunks",
     proved_on="a graph with a question, two lost retries and a fork, exported in all three ways",

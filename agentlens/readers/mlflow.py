@@ -129,6 +129,7 @@ class _Trace:
         _hand_over(facts, name)
         notes = notes_of(raw.get("events"), self.report)
         message = text(status.get("message")) or text(raw.get("status_message"))
+        link = linked(raw.get("links"), trace_id)
         return Span(
             trace_id,
             hex_id(raw.get("span_id", context.get("span_id")), 8),
@@ -140,8 +141,9 @@ class _Trace:
             status_of(status.get("code", raw.get("status_code"))),
             message,
             _without_redacted(notes, raw),
-            linked(raw.get("links"), trace_id),
+            link[0],
             session=self.session,
+            linked_span=link[1],
         )
 
     def assessments(self, position: int, order: int) -> Iterator[RawEvent]:
@@ -212,7 +214,7 @@ def _without_redacted(
 
 FORMAT = Format(
     name="mlflow",
-    version=1,
+    version=2,
     title="MLflow traces (Trace.to_json, traces.json, frames of search_traces)",
     recognised_by="mlflow.* attributes of spans",
     proved_on="a Trace.to_json export of MLflow 3",

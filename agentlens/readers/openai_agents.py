@@ -84,6 +84,7 @@ class _Payloads:
     about: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     turns: dict[tuple[str, str], _Turn] = field(default_factory=dict)
+    waiting: dict[tuple[str, str, str], deque[RawEvent]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spans = Spans(self.report)
@@ -115,6 +116,8 @@ class _Payloads:
             if not self._joined(span, turn, key):
                 turn.held.append(_Held(span, key, position, order))
                 return
+            yield from self._called(_Held(span, key, position, order))
+            return
         elif kind in {"generation", "response"}:
             yield from self._person(span, data, position, order + STEP // 2)
             yield from self._asked(data, above)
@@ -129,7 +132,25 @@ class _Payloads:
 
     def _let_go(self, turn: _Turn) -> Iterator[RawEvent]:
         for held in turn.held:
-            yield from self.spans.events(held.span, held.position, held.order)
+            yield from self._resumed(held)
+
+    def _called(self, held: _Held) -> list[RawEvent]:
+        """Return the events of a call that was asked for, and remember it where it waits for a person."""
+        found = self.spans.events(held.span, held.position, held.order)
+        for event in found:
+            if event.kind == "tool" and event.open and event.ended_at is not None:
+                self.waiting.setdefault((held.span.trace_id, *held.key), deque()).append(event)
+        return found
+
+    def _resumed(self, held: _Held) -> list[RawEvent]:
+        """Return the events of a call no answer asked for: where one waits, a person let that one go on."""
+        found = self.spans.events(held.span, held.position, held.order)
+        waiting = self.waiting.get((held.span.trace_id, *held.key))
+        if waiting and (calls := [event for event in found if event.kind == "tool"]):
+            begun = waiting.popleft()
+            calls[0].identity, calls[0].call_id = begun.identity, begun.call_id
+            calls[0].external_input = True
+        return found
 
     @staticmethod
     def _joined(span: Span, turn: _Turn, key: tuple[str, str]) -> bool:
@@ -153,7 +174,7 @@ class _Payloads:
         waiting, turn.held = turn.held, []
         for held in waiting:
             if self._joined(held.span, turn, held.key):
-                yield from self.spans.events(held.span, held.position, held.order)
+                yield from self._called(held)
             else:
                 turn.held.append(held)
 
@@ -283,7 +304,7 @@ def _canonical(args: Any) -> str:
 
 FORMAT = Format(
     name="openai-agents",
-    version=1,
+    version=2,
     title="OpenAI Agents SDK trace and span payloads",
     recognised_by='"object": "trace" or "trace.span"',
     proved_on="three traces of version 0.24: handoff and failing tool, loop to the turn limit, waiting approval",

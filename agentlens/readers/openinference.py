@@ -19,6 +19,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "span_kind": ("openinference.span.kind",),
     "score_name": ("evaluation.name", "annotation.name"),
     "score_label": ("evaluation.label", "annotation.label"),
+    "score": ("evaluation.score", "annotation.score"),
 }
 
 KINDS: Final[dict[str, str]] = {

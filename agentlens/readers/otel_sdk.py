@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
-from agentlens.readers.plain_spans import STEP, linked, mapping, notes_of, pairs, status_of, text, when
+from agentlens.readers.plain_spans import (
+    STEP,
+    is_client,
+    linked,
+    mapping,
+    notes_of,
+    pairs,
+    status_of,
+    text,
+    when,
+)
 from agentlens.readers.spans import Span, Spans, facts_of
 from agentlens.readers.tabular import json_rows, records_of
 
@@ -57,6 +67,7 @@ def span_of(record: dict[str, Any], report: Report) -> Span | None:
     status = mapping(record.get("status"))
     about = mapping(mapping(record.get("resource")).get("attributes"))
     service = text(about.get("service.name"))
+    link = linked(record.get("links"), trace_id)
     return Span(
         trace_id,
         hex_id(context.get("span_id"), 8),
@@ -68,16 +79,18 @@ def span_of(record: dict[str, Any], report: Report) -> Span | None:
         status_of(status.get("status_code")),
         text(status.get("description")),
         notes_of(record.get("events"), report),
-        linked(record.get("links"), trace_id),
+        link[0],
         service if service and not service.startswith("unknown_service") else None,
         text(about.get("service.version")) or None,
         text(about.get("session.id")) or None,
+        linked_span=link[1],
+        client=is_client(record.get("kind")),
     )
 
 
 FORMAT = Format(
     name="otel-sdk",
-    version=1,
+    version=2,
     title="Spans of OpenTelemetry's Python SDK (console exporter, to_json, models of them)",
     recognised_by="context.trace_id and start_time on one object",
     proved_on="four dumps of any-agent, one a framework",

@@ -11,6 +11,7 @@ from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.otlp_logs import told_calls
+from agentlens.readers.plain_spans import linked
 from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of
 from agentlens.readers.verdicts import verdict
 
@@ -60,18 +61,18 @@ _STEP: Final = 8
 
 def claim(head: Head) -> int:
     """Claim whatever holds resources with spans or logs, under any of the spellings in use."""
-    return 95 if any(_requests(value) for value in head.values) else 0
+    return 95 if any(requests(value) for value in head.values) else 0
 
 
-def _requests(value: Any) -> list[dict[str, Any]]:
+def requests(value: Any) -> list[dict[str, Any]]:
     """Return the requests in a decoded line or document."""
     if isinstance(value, dict):
         if any(isinstance(value.get(name), list) for name in _RESOURCES):
             return [value]
         inner = next((value[name] for name in _WRAPPERS if name in value), None)
-        return _requests(inner) if isinstance(inner, (dict, list)) else []
+        return requests(inner) if isinstance(inner, (dict, list)) else []
     if isinstance(value, list):
-        return [request for item in value if isinstance(item, dict) for request in _requests(item)]
+        return [request for item in value if isinstance(item, dict) for request in requests(item)]
     return []
 
 
@@ -121,10 +122,10 @@ class Line:
 
     def events(self, value: Any) -> Iterator[RawEvent]:
         """Yield the events of a decoded request, of several, or of what they are wrapped in."""
-        requests = _requests(value)
-        if not requests:
+        found = requests(value)
+        if not found:
             self.fault("no resourceSpans, batches or resourceLogs here")
-        for request in requests:
+        for request in found:
             for name in _RESOURCES:
                 for resource in self.dicts(request.get(name), name):
                     yield from self.resource(resource)
@@ -213,7 +214,7 @@ class Line:
             *shared,
         )
         if links:
-            span.linked_trace, span.linked_span = _linked(links, trace_id)
+            span.linked_trace, span.linked_span = linked(links, trace_id)
         kind = get("kind")
         span.client = kind.__class__ in _CODES and kind in _CLIENT
         order = self.order
@@ -384,26 +385,9 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def _linked(links: Any, own: str) -> tuple[str | None, str | None]:
-    """Return the one other trace that a span links to, and the one span; None where there is none or several."""
-    if not isinstance(links, list):
-        return None, None
-    places = {
-        (
-            hex_id(link.get("traceId") or link.get("trace_id"), 16),
-            hex_id(link.get("spanId") or link.get("span_id"), 8),
-        )
-        for link in links
-        if isinstance(link, dict)
-    }
-    others = {trace for trace, _ in places} - {own, None}
-    only = places.pop() if len(places) == 1 else (None, None)
-    return others.pop() if len(others) == 1 else None, only[1] if only[0] else None
-
-
 FORMAT = Format(
     name="otlp-json",
-    version=1,
+    version=2,
     title="OTLP JSON (lines, documents, Tempo) with GenAI, OpenInference and Traceloop attributes",
     recognised_by="resourceSpans, batches or resourceLogs",
     proved_on="openinference and traceloop exports of one agent run, a Tempo download, the official example",

@@ -9,7 +9,17 @@ from agentlens.model.raw import RawEvent
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.otlp import Line
-from agentlens.readers.plain_spans import STEP, linked, mapping, notes_of, pairs, status_of, text, when
+from agentlens.readers.plain_spans import (
+    STEP,
+    is_client,
+    linked,
+    mapping,
+    notes_of,
+    pairs,
+    status_of,
+    text,
+    when,
+)
 from agentlens.readers.spans import Span, Spans, facts_of, text_of
 from agentlens.readers.tabular import columns, records_of, rows
 from agentlens.readers.verdicts import verdict
@@ -91,6 +101,7 @@ def _span(record: dict[str, Any], report: Report) -> Span | None:
     kind = record.get("span_kind")
     if isinstance(kind, str) and "span_kind" not in facts:
         facts["span_kind"] = kind
+    link = linked(record.get("links"), trace_id)
     return Span(
         trace_id,
         hex_id(record.get("context.span_id", context.get("span_id")), 8),
@@ -102,7 +113,9 @@ def _span(record: dict[str, Any], report: Report) -> Span | None:
         status_of(record.get("status_code")),
         text(record.get("status_message")),
         notes_of(record.get("events"), report),
-        linked(record.get("links"), trace_id),
+        link[0],
+        linked_span=link[1],
+        client=is_client(record.get("kind")),
     )
 
 
@@ -120,7 +133,7 @@ def _judged(record: dict[str, Any], span: Span, position: int, order: int) -> It
 
 FORMAT = Format(
     name="phoenix",
-    version=1,
+    version=2,
     title="Phoenix span frames (Parquet, JSON lines, CSV) and REST spans",
     recognised_by="columns context.span_id and context.trace_id, or span_kind beside a context",
     proved_on="Parquet, JSON lines and REST exports of one openinference run",

@@ -107,14 +107,29 @@ def notes_of(events: Any, report: Report) -> list[tuple[str, int | None, dict[st
     return found
 
 
-def linked(links: Any, own: str) -> str | None:
-    """Return the one other trace that a span links to; None where there is none or several."""
-    others = set()
+def linked(links: Any, own: str) -> tuple[str | None, str | None]:
+    """Return the one other trace that a span links to, and the one span; None where there is none or several.
+
+    >>> linked([{"context": {"trace_id": "0x" + "b" * 32, "span_id": "0x" + "c" * 16}}], "a" * 32)
+    ('bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'cccccccccccccccc')
+    """
+    places = set()
     for link in listed(links):
-        context = mapping(link.get("context")) or link
-        others.add(hex_id(context.get("trace_id"), 16))
-    others -= {own, None}
-    return others.pop() if len(others) == 1 else None
+        at = mapping(link.get("context")) or link
+        trace = hex_id(at.get("trace_id") or at.get("traceId"), 16)
+        places.add((trace, hex_id(at.get("span_id") or at.get("spanId"), 8)))
+    others = {trace for trace, _ in places} - {own, None}
+    only = places.pop() if len(places) == 1 else (None, None)
+    return others.pop() if len(others) == 1 else None, only[1] if only[0] else None
+
+
+def is_client(kind: Any) -> bool:
+    """Say whether a span's kind, in any of its spellings, is that of a caller.
+
+    >>> [is_client(kind) for kind in (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT", "client", "internal", None)]
+    [True, True, True, True, False, False]
+    """
+    return kind == 3 or (isinstance(kind, str) and (kind == "3" or kind.lower().endswith("client")))
 
 
 def opened(value: Any) -> Any:

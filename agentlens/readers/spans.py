@@ -31,11 +31,15 @@ _TURNERS: Final = frozenset({"agent", "log"})
 _AGENT_RUN: Final = re.compile(r"agent_run \[(.+)\]")
 WAITS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """What a graph raises to ask a person: it waits, nothing failed."""
+_BUBBLES: Final = WAITS | {"ParentCommand", "GraphBubbleUp"}
+"""What a graph raises to leave a node: nothing failed."""
+_TWICE: Final = "Multiple handoffs requested"
+"""What the span of a handoff that was asked for twice says: it failed. It happens all the same."""
 _ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
 
 
 _ANY_TYPE: Final = frozenset(
-    {"args", "result", "input", "output", "messages", "tokens_in", "tokens_out", "cost"}
+    {"args", "result", "input", "output", "messages", "tokens_in", "tokens_out", "cost", "score", "metadata"}
 )
 
 
@@ -104,6 +108,8 @@ def facts_of(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def kind_of(facts: Mapping[str, Any], name: str) -> str:
     """Say what a span was: the kind of its event. What is no action, model or agent is ``log``."""
     get = facts.get
+    if get("operation") == "goto" and get("agent") == "tools":
+        return "log"  # a tool said where to go on, and has a span of its own
     kind = _kind(get("operation"), get("span_kind"), get("loop_kind"), get("request"), get("method"))
     called = "tool" in facts and ("call_id" in facts or name == "running tool")
     return "tool" if called and kind == "log" else kind
@@ -178,6 +184,8 @@ class Spans:
     def events(self, span: Span, line: int, order: int) -> list[RawEvent]:
         """Return the events of one span; ``order`` numbers them inside the line, in steps the caller leaves free."""
         facts = span.facts
+        if ("place" in facts or "metadata" in facts) and "agent" not in facts:
+            frameworks.place(facts)
         kind = kind_of(facts, span.name)
         if kind == "tool":
             found = self._tool(span, (line, order))
@@ -189,7 +197,7 @@ class Spans:
             found = [self._other(span, kind, (line, order))]
             if span.parent_id is None and kind in _TURNERS and _is_turn(facts):
                 found.append(self._turn(span, (line, order + 1)))
-        if span.status == "error" and _class_of(span) in WAITS:
+        if (span.notes or span.status == "error") and _class_of(span) in WAITS:
             found.append(self._question(span, (line, order + 2)))
         for index, (name, at, told) in enumerate(span.notes):
             if name == "gen_ai.evaluation.result":
@@ -227,7 +235,7 @@ class Spans:
     def _question(self, span: Span, position: tuple[int, int]) -> RawEvent:
         """Return the wait for a person that a graph raised; every span around the question tells of the same one."""
         event = self._event(span, position, "wait")
-        event.tool, event.target, event.open = "interrupt", span.name or None, True
+        event.tool, event.target, event.open = "interrupt", span.name.removeprefix("execute_task ") or None, True
         event.at, event.ended_at = span.ended_at or span.at, None
         event.span_id, event.parent_span_id = None, span.span_id
         asked = _ASKED.search(_detail(span))
@@ -273,7 +281,8 @@ class Spans:
         event.tool = tool if HANDOFF_TOOL.fullmatch(tool) else "handoff"
         event.args = {"to": to} if to else ABSENT
         event.target = to or None
-        event.error_class = _failure(span, ABSENT)[0]
+        if not span.message.startswith(_TWICE):
+            event.error_class = _failure(span, ABSENT)[0]
         event.call_id = span.facts.get("call_id")
         event.identity = f"span:{span.span_id}" if span.span_id else None
         event.open = span.ended_at is None
@@ -395,7 +404,7 @@ def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
             return span.facts.get("error") or "unknown", result
         return (None if span.status else span.facts.get("error")), result
     error, text = _class_of(span), _detail(span)
-    if error in WAITS:
+    if error in _BUBBLES:
         return None, ABSENT
     if "redacted" in text.lower():
         return error or "unknown", ABSENT
@@ -407,7 +416,7 @@ def _class_of(span: Span) -> str:
     exception = next((facts for name, _, facts in span.notes if name == "exception"), {})
     error: str = exception.get("error", "") or span.facts.get("error", "")
     last = error.rsplit(".", 1)[-1]
-    return last if last in WAITS else error
+    return last if last in _BUBBLES else error
 
 
 def _detail(span: Span) -> str:
@@ -430,6 +439,8 @@ def _is_turn(facts: Mapping[str, Any]) -> bool:
     if value is ABSENT:
         return bool(text_of(told).strip())
     if isinstance(value, dict):
+        if value.get("resume") is not None and "goto" in value:
+            return True  # a graph is called again with the answer to its question
         value = value.get("messages")
     if isinstance(value, list) and value and isinstance(value[-1], dict):
         last = value[-1]

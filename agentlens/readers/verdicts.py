@@ -30,9 +30,9 @@ def verdict(event: RawEvent, facts: Mapping[str, Any], about: str | None) -> Raw
 
 
 def _outcome(facts: Mapping[str, Any]) -> str:
-    """Read the label; where an evaluator's output is all there is, its label, else its score of 0 or 1."""
-    label, score = facts.get("score_label"), None
-    if label is None:
+    """Read the label, else a score of 0 or 1; where an evaluator's output is all there is, the label or score in it."""
+    label, score = facts.get("score_label"), facts.get("score")
+    if label is None and score is None:
         told = facts.get("output")
         told = decode.attempt(told) if isinstance(told, str) else told
         if isinstance(told, dict):

@@ -12,7 +12,7 @@ from agentlens.detect.inferred import inferred_receipts
 from agentlens.readers import registry
 from agentlens.readers.source import Source
 from tests.readers.merging import merged, of_kind
-from tests.readers.reading import records
+from tests.readers.reading import events, records
 from tests.readers.test_real_loops import events as assembled
 
 if TYPE_CHECKING:
@@ -258,3 +258,21 @@ def test_a_log_whose_lines_begin_with_what_the_logging_format_put_there() -> Non
         ("search", {"q": 2}, None),
     ]
     assert report.unknown == {"line of plain text": 1}
+
+
+def test_a_persons_word_that_hands_over_is_a_persons_turn() -> None:
+    """A team that stopped for a person goes on with a handoff of his: nobody of the team handed over."""
+    rows = [
+        {"type": "HandoffMessage", "id": "a", "source": "user", "target": "writer", "content": "yes"},
+        {
+            "type": "ToolCallRequestEvent",
+            "id": "b",
+            "source": "writer",
+            "content": [{"id": "1", "name": "save", "arguments": "{}"}],
+        },
+    ]
+    found = events(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    assert [(one.kind, one.agent, one.external_input) for one in found if one.kind != "model"] == [
+        ("message", "writer", True),
+        ("tool", "writer", None),
+    ]

@@ -421,3 +421,54 @@ def test_three_exports_of_one_thread_say_the_same(shared: Path) -> None:
         "resume": 1,
         "fork": 1,
     }
+
+
+def chat(kind: str, key: str, content: str = "", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "id": key, "content": content, **more}
+
+
+ASKS = chat("ai", "m1", tool_calls=[{"name": "look", "args": {"c": "Bern"}, "id": "c1"}])
+SAYS = chat("tool", "m2", "7°", tool_call_id="c1", name="look")
+
+
+def test_a_node_that_gives_back_the_conversation_says_nothing_anew() -> None:
+    """A graph that runs as a node returns every message it was given; only the last is its own."""
+    person, own = (
+        chat("human", "h1", "go"),
+        chat("ai", "m3", tool_calls=[{"name": "mail", "args": {}, "id": "c2"}]),
+    )
+    history = [
+        snapshot(0, "c0", None, {}, task("a", "__start__", {"messages": [person]}), source="input"),
+        snapshot(1, "c1", "c0", {"messages": [person]}, task("b", "agent", {"messages": [ASKS]})),
+        snapshot(2, "c2", "c1", {"messages": [person, ASKS]}, task("c", "tools", {"messages": [SAYS]})),
+        snapshot(
+            3,
+            "c3",
+            "c2",
+            {"messages": [person, ASKS, SAYS]},
+            task("d", "worker", {"messages": [person, ASKS, SAYS, own]}),
+        ),
+    ]  # fmt: skip
+    for rows in (history, history[::-1]):
+        found = events(lines(*rows))
+        assert {(one.agent, one.tool, one.call_id) for one in found if one.kind == "tool"} == {
+            ("agent", "look", "c1"),
+            ("worker", "mail", "c2"),
+        }
+        assert [one.agent for one in found if one.kind == "message" and one.tool != "user"] == []
+        assert {one.tool for one in found if one.kind == "agent"} == {"agent", "tools", "worker"}
+
+
+def test_an_edited_message_is_told_again_in_the_lane_of_who_said_it() -> None:
+    """A person changes the arguments of a call before it runs: the later arguments are what was done."""
+    edited = ASKS | {"tool_calls": [{"name": "look", "args": {"c": "Basel"}, "id": "c1"}]}
+    history = [
+        snapshot(1, "c1", None, {"n": 1}, task("b", "agent", {"messages": [ASKS]})),
+        snapshot(2, "c2", "c1", {"messages": [ASKS]}, task("c", "review", {"messages": [edited]})),
+    ]
+    found = tools(lines(*history))
+    assert [(one.agent, one.args) for one in found] == [
+        ("agent", {"c": "Bern"}),
+        ("agent", {"c": "Basel"}),
+    ]
+    assert len({one.identity for one in found}) == 1

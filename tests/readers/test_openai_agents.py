@@ -270,3 +270,22 @@ def test_what_a_tool_raised_is_its_class(said: str, error: str) -> None:
     rows = (TRACE, span("a", None, 1, data, error=failure))
     (tool,) = tools("\n".join(json.dumps(one) for one in rows).encode())
     assert tool.error_class == error
+
+
+def test_a_call_that_a_person_let_go_on_is_the_one_that_waited() -> None:
+    """The call is run by a span of its own that no answer asked for; one that is refused stays open."""
+    call = {"type": "function", "name": "drop", "input": '{"t": "a"}', "output": None}
+    rows = [
+        TRACE,
+        answer("m", "t1", 1, ("c7", "drop", '{"t":"a"}'), ("c8", "drop", '{"t":"b"}')),
+        span("f1", "t1", 2, call),
+        span("f2", "t1", 2, call | {"input": '{"t": "b"}'}),
+        turn("t1", "Ops", "a1"),
+        span("a1", None, 0, {"type": "agent", "name": "Ops"}),
+        span("f3", "a2", 8, call | {"output": "gone"}),
+        span("a2", None, 7, {"type": "agent", "name": "Ops"}),
+    ]
+    found = tools(data(rows))
+    waited, refused, ran = (next(one for one in found if one.span_id == f"span_f{n}") for n in (1, 2, 3))
+    assert (ran.identity, ran.call_id, ran.external_input) == (waited.identity, "c7", True)
+    assert (waited.open, ran.open, refused.open) == (True, False, True)

@@ -121,3 +121,26 @@ def test_the_real_dumps_of_four_frameworks(name: str, shared: Path) -> None:
     assert set(found["verdict"]) == {"working"}
     spans = json.loads(path.read_text())["spans"]
     assert {event.trace_id for event in events(path)} == {f"{spans[0]['context']['trace_id']:032x}"}
+
+
+def test_the_span_that_is_linked_and_the_callers_side_are_kept() -> None:
+    """An agent that was asked elsewhere links to the span that asked; a client span below another is a handoff."""
+    far = {"trace_id": "0x" + "b" * 32, "span_id": "0x" + "c" * 16}
+    plain = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Writer"}
+    base = {
+        "name": "invoke_agent Writer",
+        "context": {"trace_id": "0x" + "a" * 32, "span_id": "0x" + "1" * 16},
+        "start_time": "2026-03-01T10:00:00.000001Z",
+        "end_time": "2026-03-01T10:00:01Z",
+        "attributes": plain,
+    }
+    inside = base | {
+        "kind": "SpanKind.INTERNAL",
+        "parent_id": None,
+        "links": [{"context": far, "attributes": {}}],
+    }
+    (found,) = [one for one in events(json.dumps(inside).encode()) if one.kind == "agent"]
+    assert (found.parent_run_id, found.call_id) == ("b" * 32, "c" * 16)
+    caller = base | {"kind": "SpanKind.CLIENT", "parent_id": "0x" + "2" * 16, "links": []}
+    kinds = [(one.kind, one.target) for one in events(json.dumps(caller).encode())]
+    assert ("handoff", "Writer") in kinds

@@ -59,17 +59,19 @@ def kvlist(**members: Any) -> dict[str, Any]:
 
 
 def test_log_records_that_speak_of_calls_are_facts_and_no_actions() -> None:
-    """Spans tell the same calls: from a log record they would count twice."""
+    """Beside spans, that is: those tell the same calls, and from a log record they would count twice."""
     made = kvlist(id={"stringValue": "c9"}, function=kvlist(name={"stringValue": "f"}))
     message = kvlist(tool_calls={"arrayValue": {"values": [made]}})
     where = {"traceId": TRACE, "spanId": sid(2)}
-    (asked,) = events(logged("gen_ai.choice", kvlist(message=message), {}, **where))
+    (asked,) = events(logged("gen_ai.choice", kvlist(message=message), {}, **where), "otlp-json")
     assert (asked.kind, asked.tool, asked.call_id) == ("log", "f", "c9")
     assert (asked.run_id, asked.parent_span_id, asked.at) == (TRACE, sid(2), T0 // 1000)
-    (answer,) = events(logged("gen_ai.tool.message", kvlist(id={"stringValue": "c9"}), {}, **where))
+    (answer,) = events(
+        logged("gen_ai.tool.message", kvlist(id={"stringValue": "c9"}), {}, **where), "otlp-json"
+    )
     assert (answer.kind, answer.call_id) == ("log", "c9")
     plain = {"session.id": "s1", "tool_name": "Bash", "success": "false"}
-    (result,) = events(logged("tool_result", {"stringValue": "x"}, plain))
+    (result,) = events(logged("tool_result", {"stringValue": "x"}, plain), "otlp-json")
     assert (result.run_id, result.kind, result.tool, result.error_class) == (
         "s1",
         "log",
