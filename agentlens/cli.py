@@ -79,8 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.verb is None:
         parser.print_help()
         return DONE
+    from agentlens.verbs.waiting import waiting
+
     try:
-        code: int = importlib.import_module(f"agentlens.verbs.{args.verb}").run(args)
+        with waiting(f"agentlens {args.verb}"):
+            code: int = importlib.import_module(f"agentlens.verbs.{args.verb}").run(args)
         sys.stdout.flush()
     except AgentlensError as error:
         from agentlens.verbs.console import plain

@@ -18,6 +18,7 @@ from agentlens.detect.lanes import in_lanes
 from agentlens.errors import InputError, SettingsError
 from agentlens.model.label import LABELS, Scope
 from agentlens.model.select import Selection, parse_time
+from agentlens.reporting import counted, silent
 from agentlens.results import Loops, Tables
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from agentlens.detect.profile_rules import RuleBook
     from agentlens.detect.rules import Rule
     from agentlens.normalise.rows import Normaliser
+    from agentlens.reporting import Progress
 
 DRAWS: Final = 2_000
 
@@ -115,6 +117,7 @@ def compare(
     normaliser: Normaliser | None = None,
     format: str | None = None,  # noqa: A002 - the word users type
     sql: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare two rules (``against``), two agent ``versions``, or the time before and after ``at``.
 
@@ -130,6 +133,8 @@ def compare(
         A time; runs belong to the side in which they started. Runs without times belong to neither.
     labels
         With them false-alarm rates and detection are compared too.
+    progress
+        Called as ``progress(done, total, what)`` while sides are judged.
 
     Raises
     ------
@@ -146,7 +151,9 @@ def compare(
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
     kinds = action_kinds(actions)
     loaded = _policies(policies)
-    first = Loops.concat(loop_parts(opened, rule_book(rule), loaded, kinds))
+    tell = progress or silent
+    size = len(opened.parts)
+    first = Loops.concat(counted(loop_parts(opened, rule_book(rule), loaded, kinds), size, tell, "one side"))
     events = opened.events()
     spans = run_spans(opened.parts, kinds)
     told = _labels(labels, spans, partial=not selection.is_all)
@@ -155,12 +162,14 @@ def compare(
     one = _per_run(first, groups, judged)
     meta = {key: value for key, value in first.metadata.items() if value}
     if against is not None:
-        second = Loops.concat(loop_parts(opened, rule_book(against), loaded, kinds))
+        judged_again = loop_parts(opened, rule_book(against), loaded, kinds)
+        second = Loops.concat(counted(judged_again, size, tell, "other side"))
         names = _names(first, second)
         other = _per_run(second, groups, judged)
         meta |= {"second_rule": second.metadata["rule"], "second_rule_digest": second.metadata["rule_digest"]}
     else:
         names, one, other = _sides(one, events, versions, at)
+    tell(0, None, "differences")
     return Comparison(
         measures=_measures(one, other, paired=against is not None),
         totals=pl.concat([_totals(name, side) for name, side in zip(names, (one, other), strict=True)]),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import polars as pl
 
 from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.errors import InputError
+from agentlens.model.event import ACTIONS
 from agentlens.model.select import Selection
 from agentlens.results import write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from agentlens.detect.handoff_limits import HandoffLimits
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from agentlens.normalise.rows import Normaliser
     from agentlens.report.material import Material
 
+    Progress: TypeAlias = Callable[[int, int | None, str], None]
+
+T = TypeVar("T")
 BASE_RATE: Final = 0.01
 
 
@@ -61,8 +66,11 @@ class Report:
         return paths
 
     def _repr_html_(self) -> str:
+        from agentlens.report.words import plural
+
         rows = "".join(
-            f"<li>{name}: {frame.height:,} rows</li>" for name, frame in sorted(self.tables.items())
+            f"<li><code>{name}</code>: {plural(frame.height, 'row')}</li>"
+            for name, frame in sorted(self.tables.items())
         )
         return f"<p>A report; <code>.write(path)</code> it, or look at its <code>.tables</code>:</p><ul>{rows}</ul>"
 
@@ -89,6 +97,7 @@ def make_report(
     normaliser: Normaliser | None = None,
     format: str | None = None,  # noqa: A002 - the word users type
     sql: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Make the report: triage without labels, with labels what is wrong about the alerts and what would mend it.
 
@@ -109,6 +118,8 @@ def make_report(
         Put raw content of the cases into the page, read through the source pointers of a lake; the page says so.
     root
         Folder that the names of sources are relative to.
+    progress
+        Called as ``progress(done, total, what)`` while the report is made.
 
     Returns
     -------
@@ -120,8 +131,10 @@ def make_report(
     AgentlensError
         For data, labels or settings that can not be used.
     """
+    from agentlens.merging import distinct_arguments
     from agentlens.report.cases import check_link
     from agentlens.report.pages import report_page
+    from agentlens.report.stamp import command, library_versions, profile_stamp
 
     check_link(link)
     if not 0 < base_rate < 1:
@@ -134,16 +147,50 @@ def make_report(
     chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
     read = {"normaliser": normaliser, "format": format, "sql": sql}
     kinds = action_kinds(actions)
-    made = gather(opened, profile or rule, policies, kinds, link=link, profile=profile)
+    tell = progress or silent
+    made = gather(opened, profile or rule, policies, kinds, link=link, profile=profile, progress=tell)
+    tell(0, None, "handoffs and resets")
     made = _with_boundaries(
         made, data, chosen | read, state_keys=state_keys, as_of=as_of, limits=_limits(profile, told)
     )
     known = _labels(labels)
-    made = replace(made, selected=not selection.is_all, stamp={**made.stamp, **_label_stamp(known)})
+    typed: dict[str, object] = {
+        "labels": labels,
+        "rule": rule,
+        "profile": profile,
+        "policies": policies,
+        "state_keys": state_keys,
+        "actions": kinds if kinds != ACTIONS else None,
+        "as_of": as_of,
+        "link": link,
+        "reveal": reveal,
+        "base_rate": base_rate if base_rate != BASE_RATE else None,
+        "any_version": any_version,
+    }
+    stamp = {**made.stamp, **_label_stamp(known), **profile_stamp(told), **library_versions()}
+    stamp["command"] = command(data, {**typed, **chosen, "format": format, "sql": sql})
+    made = replace(made, selected=not selection.is_all, stamp=stamp)
+    if opened.lake is not None:
+        read_again = partial(distinct_arguments, opened.lake, root=Path(root) if root else None, sql=sql)
+        made = replace(made, arguments=read_again)
+    tell(0, None, "the page")
     if reveal:
         made = _revealed(made, opened, root, sql)
+    told = None if told is None else {**told, "tables": calibration_tables(profile, told)}
     page = report_page(made, labels=known, profile=told, base_rate=base_rate)
     return Report(html=page.html, tables=page.tables, metadata=dict(made.stamp))
+
+
+def silent(_done: int, _total: int | None, _what: str = "") -> None:
+    """Nobody waits."""
+
+
+def counted(parts: Iterable[T], total: int, progress: Progress, what: str) -> Iterator[T]:
+    """Go through parts and tell how many are done."""
+    progress(0, total or None, what)
+    for done, part in enumerate(parts, 1):
+        yield part
+        progress(done, total or None, what)
 
 
 def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:
@@ -161,6 +208,19 @@ def _profile(path: str | Path | None, opened: Opened, *, any_version: bool) -> d
 
     check_profile(path, opened.versions(), any_version=any_version)
     return load_profile(path)
+
+
+def calibration_tables(path: str | Path | None, profile: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
+    """Return the tables that `agentlens calibrate` wrote beside a profile, where they are of the same calibration."""
+    found = {}
+    for name in ("counterfactuals", "test"):
+        file = Path(path or "").with_name(f"{name}.parquet")
+        try:
+            if pl.read_parquet_metadata(file).get("plan") == profile.get("made", {}).get("plan"):
+                found[name] = pl.read_parquet(file)
+        except (OSError, pl.exceptions.PolarsError):  # a profile that was moved alone is as good
+            continue
+    return found
 
 
 def _labels(labels: str | Path | pl.DataFrame | None) -> pl.DataFrame | None:
@@ -185,6 +245,7 @@ def gather(
     *,
     link: str | None = None,
     profile: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Material:
     """Judge data and gather what reports of loops are made from."""
     from agentlens.api import loop_parts, rule_book
@@ -195,7 +256,8 @@ def gather(
 
     book = rule_book(rule)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
-    result = Loops.concat(loop_parts(opened, book, loaded, actions))
+    told = counted(loop_parts(opened, book, loaded, actions), len(opened.parts), progress or silent, "loops")
+    result = Loops.concat(told)
     events = opened.events().drop("args_text", "result_text", "extra", strict=False).collect()
     stamp = {name.replace("_", " "): value for name, value in result.metadata.items() if value}
     stamp["rule thresholds"] = "; ".join(str(list(one.thresholds)) for one in book.rules)

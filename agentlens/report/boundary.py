@@ -9,6 +9,7 @@ import polars as pl
 from agentlens.report import charts
 from agentlens.report.document import Picture, Section
 from agentlens.report.listing import listing
+from agentlens.report.told_handoffs import handoff_labels
 from agentlens.report.words import count, plural
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ LOOK: Final = ("orphaned", "stuck", "failed_outcome", "rejected", "uncertain")
 """States of handoffs that somebody should look at, the most urgent first."""
 
 
-def handoff_tab(tables: Mapping[str, pl.DataFrame]) -> Part:
-    """Late, orphaned and never verified handoffs, with the tables behind them."""
+def handoff_tab(
+    tables: Mapping[str, pl.DataFrame], labels: pl.DataFrame | None = None, *, partial: bool = False
+) -> Part:
+    """Late, orphaned and never verified handoffs, and what labels say of them, with the tables behind them."""
     found = tables.get("handoffs")
     if found is None or found.is_empty():
         text = ("No handoff: no receipt was given, and none could be read out of the traces.",)
@@ -70,7 +73,9 @@ def handoff_tab(tables: Mapping[str, pl.DataFrame]) -> Part:
         sections.append(
             Section(anchor=anchor, title=title, text=(said if frame.height else "None.",), table=table)
         )
-    return tuple(sections), {name: tables[name] for name in ("handoffs", "operations") if name in tables}
+    against, more = ((), {}) if labels is None else handoff_labels(found, labels, partial=partial)
+    kept = {name: tables[name] for name in ("handoffs", "operations") if name in tables}
+    return (sections[0], *against, *sections[1:]), {**kept, **more}
 
 
 _SUGGESTED: Final = (

@@ -1,4 +1,4 @@
-"""Charts of a calibration: the grid, the chain that was walked, what is not beaten, how soon, and the chance floor."""
+"""Charts of a calibration: the chain that was walked, what is not beaten, how soon, and the chance floor."""
 
 from __future__ import annotations
 
@@ -19,76 +19,9 @@ if TYPE_CHECKING:
 
     from agentlens.report.strip import Frame
 
-METRICS = {"fpr": "false-positive rate per healthy run", "detection": "share of incidents detected"}
 _FALSE = {"fpr": "false-positive rate per healthy run", "false_share": "share of alarms that are false"}
 _SHORT = {"fpr": "false-positive rate", "false_share": "false share of alarms"}
 _CERTIFIED, _NOT = "certified", "not certified"
-
-
-def sweep(rates: Frame, *, metric: str = "fpr", evidence: str = "lap") -> alt.Chart:
-    """Draw a rate over the grid of full windows: threshold across, largest period down.
-
-    Parameters
-    ----------
-    rates
-        The rates table (schema `RATES`). Only rules with one threshold for all periods are drawn. Several may share
-        a tile (they differ at the head of a lane): the worst of them is shown.
-    metric
-        ``fpr`` or ``detection``.
-    evidence
-        The evidence mode that is drawn.
-
-    Raises
-    ------
-    SettingsError
-        For another metric.
-    """
-    if metric not in METRICS:
-        raise SettingsError.unknown("metric", metric, METRICS)
-    flat = pl.col("thresholds").list.min() == pl.col("thresholds").list.max()
-    worst = pl.col(metric).max() if metric == "fpr" else pl.col(metric).min()
-    tiles = (
-        rates.lazy()
-        .filter(flat & (pl.col("evidence") == evidence) & pl.col(metric).is_not_null())
-        .group_by(
-            pl.col("thresholds").list.first().alias("threshold"),
-            pl.col("thresholds").list.len().alias("period"),
-        )
-        .agg(worst, pl.len().alias("rules"), pl.col("healthy_runs", "incidents").first())
-        .sort("threshold", "period")
-        .collect()
-    )
-    rows = [
-        {
-            "threshold": row["threshold"],
-            "period": int(row["period"]),
-            "rate": round(row[metric], 4),
-            "rules": int(row["rules"]),
-        }
-        for row in tiles.iter_rows(named=True)
-    ]
-    total = 0 if tiles.is_empty() else int(tiles["healthy_runs" if metric == "fpr" else "incidents"][0])
-    noun = "healthy run" if metric == "fpr" else "incident"
-    told = f"{plural(len(rows), 'tile')}, each over {plural(total, noun)}; evidence: {evidence}"
-    chart: alt.Chart = (
-        chart_of("sweep", title=alt.TitleParams(METRICS[metric].capitalize(), subtitle=told))
-        .mark_rect()
-        .encode(
-            x=alt.X(
-                "threshold:O", title="threshold T, events", axis=alt.Axis(labelAngle=0, labelOverlap=True)
-            ),
-            y=alt.Y("period:O", title="largest period, events", sort="descending"),
-            color=alt.Color(
-                "rate:Q",
-                title=None,
-                scale=alt.Scale(scheme="viridis", reverse=metric == "fpr", domainMin=0),
-                legend=alt.Legend(format="%"),
-            ),
-            tooltip=["threshold:O", "period:O", alt.Tooltip("rate:Q", format=".2%"), "rules:Q"],
-        )
-        .properties(width=WIDTH - 60, height=260, description=told, datasets={"sweep": rows})
-    )
-    return chart
 
 
 def chain(
@@ -239,7 +172,7 @@ def pareto(rates: Frame, *, named: Sequence[int] = (), false: str = "fpr") -> al
         "name:N",
         title="rule",
         scale=alt.Scale(domain=[row["name"] for row in marked], range=colours),
-        legend=alt.Legend(labelLimit=260, orient="bottom", columns=2) if marked else None,
+        legend=alt.Legend(labelLimit=260, orient="bottom", columns=2, symbolOpacity=1) if marked else None,
     )
     x = alt.X("false:Q", title=told_as, axis=alt.Axis(format="%"), scale=alt.Scale(domainMin=0))
     y = alt.Y(

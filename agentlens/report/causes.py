@@ -19,7 +19,7 @@ CAUSES: Final[dict[str, str]] = {
     "open handoff": "a handoff of the run was out and within its limit: link the receipt, or declare the wait",
     "poll": "the same question later got another answer: declare a wait with owner and deadline, or exempt the tool",
     "evidence missing or coarse": "its results never show progress, or were not compared: finer evidence",
-    "distinct actions merged": "arguments that differ have one signature: keep the field in the tables",
+    "distinct actions merged": "arguments that the shipped tables tell apart have one signature: keep the field",
     "retry that succeeded": "the action failed, was tried again and worked: declare the retry policy",
     "idempotent sweep": "only looks and checks, nothing was changed: patrols repeat by nature",
     "chance": "so short a repetition is to be expected among so many actions: a stricter threshold",
@@ -39,6 +39,8 @@ FALSE_ALERTS = pl.Schema(
 )
 """One row a false alert, sorted."""
 
+COMPARED: Final = 500
+"""So many false alerts at most have their arguments read again."""
 _EXPECTED: Final = 1.0
 """Chance is the cause where at least so many alerts like this one are expected among the healthy actions."""
 
@@ -52,6 +54,7 @@ def causes(bench: Bench, evaluation: Evaluation) -> pl.DataFrame:
     coarse = _coarse_tools(bench)
     healthy = int(evaluation.rates["healthy_events"][0])
     lanes = _lanes(bench, rows)
+    asked = _arguments(bench, lanes, rows)
     told = [
         (
             *(row[name] for name in ("run_id", "agent", "onset_seq", "alert_seq", "place")),
@@ -62,6 +65,7 @@ def causes(bench: Bench, evaluation: Evaluation) -> pl.DataFrame:
                 doubtful=row["run_id"] in doubtful,
                 coarse=coarse,
                 healthy=healthy,
+                asked=asked,
             ),
         )
         for row in rows.iter_rows(named=True)
@@ -80,8 +84,29 @@ def _lanes(bench: Bench, rows: pl.DataFrame) -> dict[tuple[str, str], pl.DataFra
     }
 
 
+def _arguments(
+    bench: Bench, lanes: Mapping[tuple[str, str], pl.DataFrame], rows: pl.DataFrame
+) -> Mapping[tuple[str, str, int], str]:
+    """Digests of the arguments inside the first alerts, of as many events as their sources still tell."""
+    if bench.made.arguments is None or rows.is_empty():
+        return {}
+    spans = zip(*rows.head(COMPARED).select("run_id", "agent", "onset_seq", "alert_seq"), strict=True)
+    inside = [
+        lanes[run, agent].filter(pl.col("seq").is_between(onset, alert)) for run, agent, onset, alert in spans
+    ]
+    wanted = pl.concat(inside).select("run_id", "agent", "seq", "kind", "source")
+    return bench.made.arguments(wanted.unique().sort("run_id", "agent", "seq"))
+
+
 def _cause(
-    bench: Bench, row: dict[str, Any], lane: pl.DataFrame, *, doubtful: bool, coarse: set[str], healthy: int
+    bench: Bench,
+    row: dict[str, Any],
+    lane: pl.DataFrame,
+    *,
+    doubtful: bool,
+    coarse: set[str],
+    healthy: int,
+    asked: Mapping[tuple[str, str, int], str],
 ) -> str:
     inside = lane.filter(pl.col("seq").is_between(row["onset_seq"], row["alert_seq"]))
     looped = inside.filter(pl.col("action_signature").is_in(row["lap_signatures"]))
@@ -93,7 +118,7 @@ def _cause(
         "open handoff": _open_handoff(bench, row),
         "poll": _polled(row, looped, later),
         "evidence missing or coarse": _coarse(bench, row, coarse),
-        "distinct actions merged": "args_text" in lane.columns and _merged(looped),
+        "distinct actions merged": _merged(looped, asked),
         "retry that succeeded": _retried(looped, later),
         "idempotent sweep": _looks_only(looped),
         "chance": _by_chance(bench, row, healthy),
@@ -153,9 +178,14 @@ def _coarse(bench: Bench, row: dict[str, Any], coarse: set[str]) -> bool:
     return rule.evidence == "none" and not known
 
 
-def _merged(looped: pl.DataFrame) -> bool:
-    texts = looped.group_by("action_signature").agg(pl.col("args_text").drop_nulls().n_unique())
-    return bool((texts["args_text"] > 1).any())
+def _merged(looped: pl.DataFrame, asked: Mapping[tuple[str, str, int], str]) -> bool:
+    """One signature, and arguments that the shipped tables tell apart."""
+    seen: dict[str, set[str]] = {}
+    for run, agent, seq, signature in looped.select("run_id", "agent", "seq", "action_signature").iter_rows():
+        digest = asked.get((run, agent, seq))
+        if digest is not None:
+            seen.setdefault(signature, set()).add(digest)
+    return any(len(digests) > 1 for digests in seen.values())
 
 
 def _retried(looped: pl.DataFrame, later: pl.DataFrame) -> bool:

@@ -5,26 +5,31 @@ chart of 100,000 runs is as small as one of ten.
 """
 
 from agentlens.report.bars import episodes, verdicts
-from agentlens.report.calibration_charts import chain, chance, detection, pareto, sweep
+from agentlens.report.calibration_charts import chain, chance, detection, pareto
+from agentlens.report.grid_charts import sweep
 from agentlens.report.handoff_charts import acknowledgement, latencies, operation
 from agentlens.report.lanes_chart import agents, lengths
 from agentlens.report.reset_charts import gates, lineage
 from agentlens.report.states import states
 from agentlens.report.timeline import timeline
+from agentlens.report.trade_charts import amoc, fixes, stability
 
 __all__ = [
     "acknowledgement",
     "agents",
+    "amoc",
     "chain",
     "chance",
     "detection",
     "episodes",
+    "fixes",
     "gates",
     "latencies",
     "lengths",
     "lineage",
     "operation",
     "pareto",
+    "stability",
     "states",
     "sweep",
     "timeline",

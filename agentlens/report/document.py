@@ -168,6 +168,7 @@ def render(page: Page) -> str:
     (False, True)
     """
     from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -189,6 +190,7 @@ def render(page: Page) -> str:
         specs=[embedded(picture.spec) for picture in pictures],
         numbers={id(picture): number for number, picture in enumerate(pictures)},
         pid=id,
+        breakable=Markup("_<wbr>"),  # a long name breaks after an underscore, and is copied without a trace of it
         kind=lambda cell: type(cell).__name__,
         page_rows=PAGE_ROWS,
         page_cases=PAGE_CASES,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 IN_FORCE: Final = 0
 """Cell of the rule in force."""
 _PLACES: Final = [str(place.name).lower() for place in Place]
-_SPLIT: Final = "all"
+SPLIT: Final = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +92,13 @@ def evaluate(
     truth = lay(known, found.actions, spans, Matching())
     groups = groups_of(spans, strongest(known))
     runs = truth.runs.join(groups, on="run_id", how="left", maintain_order="left").with_columns(
-        split=pl.lit(_SPLIT)
+        split=pl.lit(SPLIT)
     )
     board = Board(found, truth, runs.select("run_id", "task_group", "split", "state"))
     number = {cell.key: n for n, cell in enumerate(cells)}
     named = tuple(dict.fromkeys([IN_FORCE, *(number[key_of(one.rule)] for one in baselines())]))
     looking = Looking()
-    table = rates(board, [_SPLIT], incumbent=IN_FORCE, looking=looking, detailed=set(named))
+    table = rates(board, [SPLIT], incumbent=IN_FORCE, looking=looking, detailed=set(named))
     table = table.with_columns(
         rule=pl.when(pl.col("cell") == IN_FORCE)
         .then(pl.concat_str(pl.lit("in force: "), "rule"))

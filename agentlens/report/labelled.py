@@ -10,8 +10,9 @@ from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.labels import labels_digest
 from agentlens.calibrate.ppv import predictive_values
 from agentlens.calibrate.truth import strongest
+from agentlens.report import charts
 from agentlens.report.causes import cause_counts, causes
-from agentlens.report.document import Section
+from agentlens.report.document import Picture, Section
 from agentlens.report.evaluation import truth_rows
 from agentlens.report.listing import listing, number, share
 from agentlens.report.misses import near_misses
@@ -107,10 +108,10 @@ def verdict_box(found: Evaluation, profile: Mapping[str, Any] | None, base_rate:
 
 
 def _status(found: Evaluation, profile: Mapping[str, Any] | None) -> tuple[str, tuple[str, ...]]:
-    rule = found.force()["rule"]
+    rule = str(found.force()["rule"])
     if profile is None:
         return (
-            f"{rule}, without a certificate.",
+            f"{rule[:1].upper()}{rule[1:]}, without a certificate.",
             (_NO_PROMISE,),
         )
     box, bounds = profile["profile"], profile.get("bounds", {})
@@ -128,13 +129,29 @@ def _status(found: Evaluation, profile: Mapping[str, Any] | None) -> tuple[str, 
             f" {count(bounds.get('healthy_runs'))} healthy runs; {count(bounds.get('detected'))} of"
             f" {count(bounds.get('incidents'))} incidents detected."
         )
+    told += _tested(profile)
     if box.get("more_groups"):
         told.append(f"{count(box['more_groups'])} more task groups like these would certify it.")
     if profile["versions"].get("labels") == labels_digest(found.labels):
         told.append(
             "The labels are those it was calibrated on: what stands below was part of choosing it, and flatters it."
         )
-    return f"{rule}: {box['status']}. {_VOID}", tuple(told)
+    return f"{rule[:1].upper()}{rule[1:]}: {box['status']}. {_VOID}", tuple(told)
+
+
+def _tested(profile: Mapping[str, Any]) -> list[str]:
+    """Say what the test split showed, and how often it was looked at, where the calibration's tables are at hand."""
+    test, name = profile.get("tables", {}).get("test"), profile.get("default", {}).get("name")
+    looks = profile.get("made", {}).get("test_openings")
+    if test is None or looks is None or test.filter(pl.col("rule") == name).is_empty():
+        return []
+    row = test.filter(pl.col("rule") == name).row(0, named=True)
+    said = (
+        f"On the test split, opened {plural(looks, 'time')}: {count(row['alarmed_runs'])} of"
+        f" {plural(row['healthy_runs'], 'healthy run')} alarmed ({share(row['fpr'])}, up to {share(row['fpr_high'])});"
+        f" {count(row['detected'])} of {plural(row['incidents'], 'incident')} detected."
+    )
+    return [said]
 
 
 def _worth(force: dict[str, Any], base_rate: float) -> list[tuple[float | None, float | None, float | None]]:
@@ -273,8 +290,8 @@ def where_false(bench: Bench, found: Evaluation) -> Part:
     return (section,), {"slices": frame}
 
 
-def fixes(bench: Bench) -> Part:
-    """Part 7: what would clear false alerts, and its price."""
+def fixes(bench: Bench, calibrated: pl.DataFrame | None = None) -> Part:
+    """Part 7: what would clear false alerts, and its price; ``calibrated``: what a calibration found on its splits."""
     table, steps = bench.alerts.table(), greedy(bench.alerts)
     shown = [
         ("change", "change", "text"),
@@ -292,9 +309,12 @@ def fixes(bench: Bench) -> Part:
         Section(
             anchor="changes",
             title="One change at a time",
+            picture=Picture.of(charts.fixes(table)) if table.height else None,
             table=listing(table, shown, caption="Changes, the cheapest first"),
         )
     ]
+    if calibrated is not None and calibrated.height:
+        parts.append(_calibrated_fixes(calibrated))
     if steps.height:
         note = "Each on top of those above it, while it clears more false alerts than it loses incidents."
         parts.append(
@@ -308,6 +328,33 @@ def fixes(bench: Bench) -> Part:
         anchor="fixes", title="What would mend it, and its price", text=(text,), parts=tuple(parts)
     )
     return (section,), {"counterfactuals": table, "fixes": steps}
+
+
+def _calibrated_fixes(table: pl.DataFrame) -> Section:
+    """Show fixes that the calibration priced on explore and certify, of whatever kinds there are."""
+    columns = [
+        ("fix", "change", "text"),
+        ("kind", "kind", "text"),
+        ("suggested_by", "asked for by", "count"),
+        ("false_alerts_cleared", "false alerts cleared", "count"),
+        ("incidents_lost", "incidents lost", "count"),
+        ("true_alarms_lost", "true alarms lost", "count"),
+        ("added_delay_events", "actions later, mean", "number"),
+    ]
+    return Section(
+        anchor="calibrated-fixes",
+        title="What the calibration tried",
+        text=(
+            "Each change was judged anew on the runs of explore and certify; the test split had no part in it.",
+        ),
+        picture=Picture.of(charts.fixes(table)),
+        table=listing(
+            table,
+            [column for column in columns if column[0] in table.columns],
+            caption="Fixes, the cheapest first",
+            note="Asked for by: false alerts that the change was made for.",
+        ),
+    )
 
 
 def missed(bench: Bench, found: Evaluation) -> Part:

@@ -11,7 +11,7 @@ from agentlens.model.enums import Verdict
 from agentlens.model.event import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
@@ -29,7 +29,9 @@ class Material:
     tables of `agentlens.handoffs` and `agentlens.resets` by name; ``health``: warnings by tool. ``link``: template of
     an address with ``{trace_id}`` and ``{run_id}``. ``revealed``: raw content by run, lane and seq, empty unless
     asked for. ``stamp``: what all of it was made from. ``policies``: those that verdicts
-    were given under. ``selected``: whether the data are a selection, so that labels may speak of more.
+    were given under. ``selected``: whether the data are a selection, so that labels may speak of more. ``arguments``:
+    digests of the arguments of events (``run_id, agent, seq, kind, source``) by run, lane and seq, for those whose
+    source is at hand; None where the data name no source.
     """
 
     events: pl.LazyFrame
@@ -45,6 +47,7 @@ class Material:
     stamp: Mapping[str, str] = field(default_factory=dict)
     policies: Policies | None = None
     selected: bool = False
+    arguments: Callable[[pl.DataFrame], Mapping[tuple[str, str, int], str]] | None = None
 
 
 EPISODE_FACTS: Final = ("stuck_us", "loop_events", "workflow", *RUN_FACTS)

@@ -2,7 +2,7 @@
 (() => {
   const ink = { labelColor: "currentColor", titleColor: "currentColor", tickColor: "currentColor",
     domainColor: "currentColor", subtitleColor: "currentColor", gridOpacity: 0.25 };
-  const config = { background: "transparent", axis: ink, legend: ink, title: { ...ink, color: "currentColor" },
+  const config = { background: "transparent", axis: ink, legend: ink, title: { ...ink, color: "currentColor", anchor: "start", frame: "group", offset: 8 },
     view: { stroke: "#88888855" }, style: { "guide-label": { fill: "currentColor" },
     "guide-title": { fill: "currentColor" }, "group-title": { fill: "currentColor" } } };
   for (const place of document.querySelectorAll("[data-spec]")) {
@@ -15,6 +15,14 @@
     const button = document.createElement("button");
     button.type = "button"; button.textContent = text; button.className = name; return button;
   };
+  // a cell that a spreadsheet would take for a formula is kept from being one
+  const cell = (text) => `"${(/^[=+\-@\t\r']/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
+  const save = (name, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" })); link.download = name;
+    link.click(); setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  const named = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "table";
   // a list in pages, with a field that keeps only what holds its text
   const paged = (box, items, size, said, before) => {
     let from = 0, found = items;
@@ -41,18 +49,28 @@
     back.addEventListener("click", () => { from = Math.max(0, from - size); show(); });
     on.addEventListener("click", () => { from += size; show(); });
     show();
-    return { order(sorted) { items = sorted; look(); },
+    return { tools, order(sorted) { items = sorted; look(); },
       reveal(item) { field.value = ""; look(); from = Math.floor(items.indexOf(item) / size) * size; show(); } };
   };
   for (const box of document.querySelectorAll(".table")) {
     const size = Number(box.dataset.rows), rows = [...box.querySelectorAll("tbody tr")];
     const pages = rows.length > size ? paged(box, rows, size, "rows", box.querySelector("table")) : null;
     if (rows.length < 2) continue;
+    const heads = [...box.querySelectorAll("thead th")].map((head) => head.textContent);
+    const keep = tool("save", "Save as CSV");
+    keep.addEventListener("click", () => {
+      // a number goes out as it is sorted, whole and without its unit
+      const said = (one) => one.dataset.value ?? cell(one.textContent.trim());
+      const lines = [heads.map(cell), ...[...box.querySelectorAll("tbody tr")].map((row) => [...row.cells].map(said))];
+      save(`${named(box.querySelector("caption").textContent)}.csv`, lines.map((line) => line.join(",")).join("\n") + "\n");
+    });
+    if (pages) pages.tools.append(keep); else box.append(keep);
     const value = (row, at) => row.cells[at].dataset.value;
     box.querySelectorAll("thead th").forEach((head, at) => {
       if (!rows.some((row) => value(row, at) !== undefined)) return;
       const button = tool("sort", head.textContent);
       head.textContent = ""; head.append(button);
+      button.title = "Sort by this column";
       button.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") !== "descending";
         for (const other of box.querySelectorAll("thead th")) other.removeAttribute("aria-sort");

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from agentlens.model.label import Scope
 from agentlens.report.boundary import handoff_tab, reset_tab
 from agentlens.report.cases import Bench
 from agentlens.report.document import Page, Section, Tab, render
@@ -66,7 +67,7 @@ def report_page(
         Share of runs that are incidents.
     """
     sections, tables = _loops(made, labels, profile, base_rate)
-    given, more = handoff_tab(made.boundaries)
+    given, more = handoff_tab(made.boundaries, labels, partial=made.selected)
     branched, yet = reset_tab(made.boundaries)
     title = "Loops, handoffs and resets in finished runs"
     page = Page(
@@ -87,7 +88,7 @@ def _loops(
     made: Material, labels: pl.DataFrame | None, profile: Mapping[str, Any] | None, base_rate: float
 ) -> Part:
     """The loops' tab: triage, and with labels the parts that need them around it."""
-    if labels is None:
+    if labels is None or not labels.filter(pl.col("scope") != str(Scope.HANDOFF)).height:
         return joined([*triage(Bench.of(made)), _limits()])
     found = evaluate(made, labels, made.policies, partial=made.selected)
     bench = Bench.of(made, truth_of(found))
@@ -97,11 +98,11 @@ def _loops(
         [
             verdict_box(found, profile, base_rate),
             data_ledger(bench, found),
-            picture(bench, found, base_rate),
+            picture(bench, found, base_rate, profile),
             told,
             where_false(bench, found),
             case_part(bench, _false_first(bench, alerts)),
-            fixes(bench),
+            fixes(bench, (profile or {}).get("tables", {}).get("counterfactuals")),
             missed(bench, found),
             queue(bench, found),
             *triage(bench, cases=False, sample=False),

@@ -24,7 +24,7 @@
     const text = [columns.join(","), ...rows.map((row) => row.join(","))].join("\n") + "\n";
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" })); link.download = "decisions.csv";
-    link.click(); URL.revokeObjectURL(link.href);
+    link.click(); setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   });
   tell();
 })();

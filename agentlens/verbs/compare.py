@@ -10,6 +10,7 @@ from agentlens.comparing import MEASURES, Comparison, compare
 from agentlens.errors import SettingsError
 from agentlens.verbs.console import cell, console, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables, write_text
+from agentlens.verbs.waiting import tell
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,6 +31,7 @@ def run(args: Namespace) -> int:
         normaliser=normaliser(args),
         format=args.format,
         sql=args.sql,
+        progress=tell,
     )
     if args.out:
         write_tables(result, args.out)

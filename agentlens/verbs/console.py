@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
+
+from agentlens.verbs.waiting import hush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,13 +30,35 @@ def plain(value: object) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console of at most 100 columns that interprets no markup."""
+    """Return a console of at most 100 columns that interprets no markup; the first word on it takes a bar's place."""
+    return _sized(_talking()(stderr=stderr, markup=False, highlight=False, emoji=False))
+
+
+def bar_console() -> Console:
+    """Return the console that a bar is drawn on."""
     from rich.console import Console
 
-    target = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    return _sized(Console(stderr=True, markup=False, highlight=False, emoji=False))
+
+
+def _sized(target: Console) -> Console:
     if target.width > WIDTH or not target.is_terminal:
         target.width = WIDTH
     return target
+
+
+@lru_cache(maxsize=1)
+def _talking() -> type[Console]:
+    from rich.console import Console
+
+    class Talking(Console):
+        """A console that takes the bar away before it says something."""
+
+        def print(self, *words: Any, **how: Any) -> None:
+            hush()
+            super().print(*words, **how)
+
+    return Talking
 
 
 def cell(value: object) -> str:
@@ -103,11 +128,13 @@ def _default(value: Any) -> Any:
 
 def dump(value: Any) -> str:
     """One JSON text; times in RFC 3339 with a ``Z``."""
+    hush()
     return orjson.dumps(value, default=_default, option=orjson.OPT_UTC_Z).decode()
 
 
 def print_json(frame: pl.DataFrame) -> None:
     """Print one JSON object a row on standard output."""
+    hush()
     write = sys.stdout.write
     for part in frame.iter_slices(20_000):
         for row in part.iter_rows(named=True):
@@ -120,6 +147,7 @@ def progress_bar(title: str) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield lambda _done, _total, _text="": None
         return
+    hush()
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -128,7 +156,7 @@ def progress_bar(title: str) -> Iterator[Any]:
         TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=bar_console(), transient=True) as bar:
         task = bar.add_task(title, total=None, text="")
 
         def update(done: int, total: int | None, text: str = "") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlens.verbs.console import cell, plain
+from agentlens.verbs.waiting import hush
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -40,6 +41,7 @@ def chosen(args: Namespace) -> dict[str, Any]:
 
 def note(text: str) -> None:
     """Say something beside the result, on standard error."""
+    hush()
     print(plain(text), file=sys.stderr)  # noqa: T201
 
 

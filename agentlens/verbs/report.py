@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agentlens.reporting import make_report
 from agentlens.verbs.console import console
 from agentlens.verbs.reading import chosen, normaliser
+from agentlens.verbs.waiting import tell
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,6 +36,7 @@ def run(args: Namespace) -> int:
             normaliser=normaliser(args),
             format=args.format,
             sql=args.sql,
+            progress=tell,
         )
         paths = made.write(args.out)
     size = paths[0].stat().st_size / 1e6

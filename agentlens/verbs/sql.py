@@ -9,6 +9,7 @@ import polars as pl
 
 from agentlens.api import sql
 from agentlens.verbs.console import console, plain, print_json, print_table
+from agentlens.verbs.waiting import hush
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,6 +25,7 @@ def run(args: Namespace) -> int:
     elif args.csv:
         text = _inert(frame).write_csv()
         # a terminal is shown no escape sequences; a file or pipe gets the bytes as they are
+        hush()
         sys.stdout.write("\n".join(map(plain, text.split("\n"))) if sys.stdout.isatty() else text)
     else:
         print_table(console(), f"{frame.height:,} rows", frame, limit=100)

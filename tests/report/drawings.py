@@ -9,12 +9,14 @@ import polars as pl
 from agentlens.calibrate.chance import CHANCE
 from agentlens.calibrate.delay import DETECTION_CURVE
 from agentlens.calibrate.latency import ACK_CURVE, ACK_LIMITS
+from agentlens.calibrate.pareto import AMOC, STABILITY
 from agentlens.calibrate.rates import RATES
 from agentlens.calibrate.recommend import CERTIFICATE
 from agentlens.model.handoff import HANDOFFS
 from agentlens.model.receipt import RECEIPTS
 from agentlens.model.reset import FUNNEL, RESETS
 from agentlens.report import charts
+from agentlens.report.whatif import CHANGES
 from tests.report.lanes import START, filled, tables
 
 SECOND = 1_000_000
@@ -223,21 +225,69 @@ def chance() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=CHANCE, orient="row")
 
 
+def amoc() -> pl.DataFrame:
+    """Three rules; the last is beaten by both others."""
+    told = [
+        ("laps((4, 3, 2))", 2.0, 6.0, True),
+        ("openhands", 3.0, 5.0, True),
+        ("same_call(3)", 9.0, 7.0, False),
+    ]
+    rows = [
+        {
+            "rule": rule,
+            "false_per_1000": false,
+            "false_low": false / 2,
+            "false_high": false * 2,
+            "false_method": "bootstrap",
+            "delay": late,
+            "delay_low": late - 1,
+            "delay_high": late + 2,
+            "detected_share": 0.5,
+            "on_front": front,
+            "thin": False,
+        }
+        for rule, false, late, front in told
+    ]
+    return pl.DataFrame(rows, schema=AMOC)
+
+
+def stability() -> pl.DataFrame:
+    """One rule is chosen in most draws, one rarely, one never; in five of a hundred none keeps the limit."""
+    told = [("laps((4, 3, 2))", True, 94), ("openhands", False, 1), ("same_call(3)", False, 0)]
+    rows = [{"rule": r, "chosen": c, "wins": w, "draws": 100, "share": w / 100} for r, c, w in told]
+    return filled(rows, STABILITY)
+
+
+def fixes() -> pl.DataFrame:
+    """Two changes at one point, one of another kind, and one of a kind that no colour is set for."""
+    told = [
+        ("evidence of poll does not count (a poll)", "tool", 3, 0),
+        ("confirm 1 event longer", "threshold", 1, 1),
+        ("confirm 2 events longer", "threshold", 1, 1),
+        ("link the receipt", "handoff", 2, 0),
+    ]
+    rows = [{"change": c, "kind": k, "false_cleared": f, "incidents_lost": i} for c, k, f, i in told]
+    return filled(rows, CHANGES)
+
+
 def drawings() -> dict[str, object]:
     """Every chart of these tables by its public name."""
     have = tables()
     return {
         "acknowledgement": charts.acknowledgement(*acknowledgement()),
         "agents": charts.agents(have["verdicts"]),
+        "amoc": charts.amoc(amoc(), named=["laps((4, 3, 2))"]),
         "chain": charts.chain(certificate(), rates(), limit=0.05),
         "chance": charts.chance(chance()),
         "detection": charts.detection(curves(), within=8),
+        "fixes": charts.fixes(fixes()),
         "gates": charts.gates(funnel()),
         "latencies": charts.latencies(handoffs()),
         "lengths": charts.lengths(have["runs"]),
         "lineage": charts.lineage(branches()),
         "operation": charts.operation(receipts(), handoffs(), operation_id="op-1"),
         "pareto": charts.pareto(rates(), named=[3, 0, 1]),
+        "stability": charts.stability(stability()),
         "states": charts.states(handoffs()),
-        "sweep": charts.sweep(rates()),
+        "sweep": charts.sweep(rates(), named=[0, 1], certified=[(3, 6), (3, 8), (2, 9)]),
     }

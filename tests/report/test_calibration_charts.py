@@ -10,7 +10,8 @@ from agentlens.calibrate.chance import CHANCE
 from agentlens.calibrate.rates import RATES
 from agentlens.errors import SettingsError
 from agentlens.report import charts
-from tests.report.drawings import certificate, chance, curves, rates
+from agentlens.report.grid_charts import certified_tiles
+from tests.report.drawings import amoc, certificate, chance, curves, fixes, rates, stability
 
 
 def data(chart) -> dict:
@@ -28,6 +29,69 @@ def test_a_tile_shows_the_worst_of_the_rules_that_share_it() -> None:
     assert found["rate"] == 0.65
     # laps((4, 3, 2)) has no one threshold and is not drawn
     assert sum(row["rules"] for row in data(charts.sweep(rates()))["sweep"]) == 5
+
+
+def test_a_tile_is_certified_where_it_can_alarm_only_where_a_certified_rule_does() -> None:
+    """No longer period, no shorter stretch; under a limit on a share only the rule itself."""
+    tiles = [(q, t) for q in (1, 2, 3, 4) for t in (4, 6, 8) if t >= 2 * q]
+    held = certified_tiles(tiles, [(4, 6, 6)])
+    assert held == [(1, 4), (1, 6), (1, 8), (2, 6), (2, 8), (3, 6), (3, 8)]
+    assert certified_tiles(tiles, [(6, 6, 6), (4, 6)], nested=False) == [(3, 6)]
+    assert certified_tiles(tiles, []) == []
+
+
+def test_the_certified_region_is_outlined_where_it_ends() -> None:
+    """Two tiles side by side share no line; a tile that is not in the grid is not outlined."""
+    chart = charts.sweep(rates(), certified=[(3, 6), (3, 8), (2, 9)])
+    edges = {(row["threshold"], row["side"]) for row in data(chart)["edges"]}
+    assert edges == {(t, side) for t in (6, 8) for side in ("left", "right", "above", "below")}
+    beside = charts.sweep(rates(), certified=[(1, 3)])
+    assert [row["side"] for row in data(beside)["edges"]] == ["left", "right", "below", "above"]
+    assert "outlined: 1 certified tile" in beside.to_dict()["title"]["subtitle"]
+    assert "edges" not in data(charts.sweep(rates()))
+
+
+def test_rules_lie_on_the_grid_with_one_point_a_period() -> None:
+    """A rule with other thresholds by period is no tile, and has its place all the same."""
+    chart = charts.sweep(rates(), named=[0, 99])
+    assert [(row["period"], row["threshold"]) for row in data(chart)["points"]] == [(1, 4), (2, 6), (3, 6)]
+    assert "laps((4, 3, 2)): T 4, 6, 6" in chart.to_dict()["description"]
+
+
+def test_delay_stands_against_false_alerts_and_the_rest_is_grey() -> None:
+    """Named rules are coloured; the words name what nothing beats."""
+    chart = charts.amoc(amoc(), named=["laps((4, 3, 2))", "not there"])
+    assert [row["rule"] for row in data(chart)["amoc"] if row["shown"]] == ["laps((4, 3, 2))"]
+    assert chart.to_dict()["description"].endswith("beaten by none: laps((4, 3, 2)), openhands")
+    assert data(charts.amoc(amoc().clear()))["amoc"] == []
+
+
+def test_the_draws_in_which_no_rule_keeps_the_limit_have_a_bar() -> None:
+    """Shares are of all draws, and add up."""
+    rows = data(charts.stability(stability()))["stability"]
+    assert [(row["rule"], row["wins"], row["what"]) for row in rows] == [
+        ("laps((4, 3, 2))", 94, "the choice"),
+        ("openhands", 1, "another"),
+        ("none keeps the limit", 5, "another"),
+    ]
+    assert data(charts.stability(stability().clear()))["stability"] == []
+
+
+def test_changes_of_any_kind_are_drawn_of_both_tables() -> None:
+    """Changes at one point are one point; a kind that nobody foresaw gets a colour of its own."""
+    chart = charts.fixes(fixes())
+    assert [(r["kind"], r["cleared"], r["lost"], r["changes"]) for r in data(chart)["fixes"]] == [
+        ("tool", 3, 0, 1),
+        ("handoff", 2, 0, 1),
+        ("threshold", 1, 1, 2),
+    ]
+    scale = chart.to_dict()["encoding"]["color"]["scale"]
+    assert scale["domain"] == ["threshold", "tool", "handoff"]
+    assert len(set(scale["range"])) == 3
+    priced = fixes().select(
+        fix="change", false_alerts_cleared="false_cleared", incidents_lost="incidents_lost"
+    )
+    assert {row["kind"] for row in data(charts.fixes(priced))["fixes"]} == {"threshold"}
 
 
 def test_an_unknown_metric_lists_the_known_ones() -> None:

@@ -74,7 +74,7 @@ def test_the_verdict_box_counts_runs_and_incidents() -> None:
         "unlabelled": (1, 1),
     }
     said = words(page.html)
-    assert "in force: laps, without a certificate." in said
+    assert "In force: laps, without a certificate." in said
     assert "label: healthy run; false alert; cause: poll" in said
 
 
@@ -95,7 +95,7 @@ def test_a_profile_shows_its_status_and_what_flatters() -> None:
         "versions": {"labels": labels_digest(labels)},
     }
     said = words(report_page(material(frame), labels=labels, profile=profile).html)
-    assert "in force: laps: CERTIFIED. It is void when" in said
+    assert "In force: laps: CERTIFIED. It is void when" in said
     assert (
         "at most 1.0 % (false-positive rate per healthy run), wrong with a chance of at most 5.0 %; p = 0.04."
         in said
@@ -228,5 +228,80 @@ def test_the_labelled_page_is_the_same_whatever_the_order_and_draws_in_a_browser
     dom, complaints = in_a_browser(tmp_path, html)
     assert complaints == ""
     assert "<title>Loops, handoffs and resets in finished runs</title>" in dom
-    assert dom.count('role="graphics-document"') == dom.count("data-spec=") == 7
+    assert dom.count('role="graphics-document"') == dom.count("data-spec=") == 10
     assert "could not be drawn" not in dom
+
+
+def test_the_same_arguments_by_one_signature_or_not() -> None:
+    """A false alert on actions that the sources tell apart is one of a signature that merges them."""
+    frame = events(
+        lane("ill", "AB" * 5, "xy" * 5),
+        lane("merged", "A" * 6, "x" * 6),
+        lane("honest", "B" * 6, "x" * 6),
+        *[lane(f"calm{i}", "ABCDEFG") for i in range(3)],
+    ).with_columns(change=pl.lit(value=True), source=pl.concat_str("run_id", pl.lit(":"), "seq"))
+    labels = told(ill="0", merged="healthy", honest="healthy", **{f"calm{i}": "healthy" for i in range(3)})
+
+    def arguments(rows: pl.DataFrame) -> dict[tuple[str, str, int], str]:
+        assert rows.columns == ["run_id", "agent", "seq", "kind", "source"]
+        return {
+            (run, agent, seq): str(seq % 2 if run == "merged" else 0)
+            for run, agent, seq in rows.select("run_id", "agent", "seq").iter_rows()
+        }
+
+    _, found, bench = held(frame, labels, arguments=arguments)
+    said = dict(causes(bench, found).select("run_id", "cause").iter_rows())
+    assert said["merged"] == "distinct actions merged"
+    assert said["honest"] != "distinct actions merged"
+    _, found, bench = held(frame, labels)
+    assert "distinct actions merged" not in causes(bench, found)["cause"].to_list()
+
+
+def test_a_certificate_is_outlined_on_the_grid_and_a_limit_drawn() -> None:
+    """What the profile certifies, nothing without one; selection stability asks at the profile's own limit."""
+    frame, labels = fleet()
+    profile = {
+        "profile": {
+            "status": "CERTIFIED",
+            "objective": "fpr",
+            "max_fpr": 0.3,
+            "delta": 0.05,
+            "p_value": 0.01,
+        },
+        "default": {"thresholds": [4, 6, 6], "evidence": "lap", "name": "laps"},
+        "versions": {"labels": "other"},
+        "made": {},
+    }
+    said = words(report_page(material(frame), labels=labels, profile=profile).html)
+    assert "Outlined: certified." in said
+    assert "certified tiles" in said
+    assert "at a rate of false alarms of at most 30.0 %" in said
+    bare = words(report_page(material(frame), labels=labels).html)
+    assert "Nothing is outlined: without a profile nothing is certified." in bare
+    profile["profile"]["status"] = "PROVISIONAL"
+    assert "the profile is PROVISIONAL and speaks for none" in words(
+        report_page(material(frame), labels=labels, profile=profile).html
+    )
+
+
+def test_fixes_of_a_calibration_are_shown_by_whatever_kind() -> None:
+    """The table beside the profile, with kinds that this page does not make itself."""
+    frame, labels = fleet()
+    tried = pl.DataFrame(
+        {
+            "fix": ["link the receipt"],
+            "kind": ["handoff"],
+            "suggested_by": [2],
+            "false_alerts_cleared": [2],
+            "incidents_lost": [0],
+        }
+    )
+    profile = {
+        "profile": {"status": "PROVISIONAL"},
+        "versions": {},
+        "made": {},
+        "tables": {"counterfactuals": tried},
+    }
+    said = words(report_page(material(frame), labels=labels, profile=profile).html)
+    assert "What the calibration tried" in said
+    assert "link the receipt handoff 2 2 0" in said
