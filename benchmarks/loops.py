@@ -1,16 +1,14 @@
-"""Loop verdicts on ten million events against a hand-written kernel and the literal detector.
+"""Loop verdicts of a whole lake beside a hand-written kernel, a plain scan and the literal detector.
 
-The kernel only computes ``L_p`` and ``V_p`` over known values; the engine also decides leases, retries,
-unknowns, reasons, laps and suspicion. Both read the same frame in memory. Each runs in its own process, the
-best of three counts.
+The kernel only computes ``L_p`` and ``V_p`` over known values, from columns that are in memory already; the scan only
+reads the columns that the detector looks at. The engine does both and decides leases, retries, unknowns, reasons,
+laps, suspicion, episodes and runs. A tenth of the runs has such facts, and one run a twentieth of all events.
+``--scale 10`` is 100 million events in half a million runs. Lakes are kept in the temporary folder for the next time.
 """
 
 from __future__ import annotations
 
-import json
-import resource
-import subprocess
-import sys
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -19,113 +17,141 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from agentlens.detect.episodes import episodes
+from agentlens.data import PART_ROWS
+from agentlens.detect.columns import JUDGED
 from agentlens.detect.loops import loops
 from agentlens.detect.rules import laps
-from agentlens.detect.runs import runs
-from benchmarks import _fleet
+from agentlens.lake import Lake
+from benchmarks import _lake
+from benchmarks._measure import Row, Taken, alone, best, growing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
+EVENTS = 10_000_000
 PERIODS = 3
-REPEATS = 3
-LITERAL_RUNS = 2
+LITERAL_RUNS = 4
+TIMED_AGAIN = 20_000_000
+"""Lakes of fewer events are measured three times."""
 
 
-def run(scale: float = 1.0) -> dict[str, object]:
-    """Measure and give ratios: the engine over the kernel (at most 2) and over the literal detector (at least 50)."""
-    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"fleet-{scale:g}"
-    if not path.exists():
-        _fleet.write(path, scale)
-    kernel, engine = _in_process("kernel", path), _in_process("engine", path)
-    literal, buckets = _in_process("literal", path), _in_process("buckets", path)
-    events = engine["events"]
-    rate = events / engine["verdicts_s"]
-    measured = {
-        "events": f"{int(events):,}",
-        "kernel, on integer codes, s": kernel["codes_s"],
-        "kernel, on the same columns, s": kernel["columns_s"],
-        "engine, full verdicts, s": engine["verdicts_s"],
-        "engine, million events a second": rate / 1e6,
-        "engine / kernel on codes (limit 2)": engine["verdicts_s"] / kernel["codes_s"],
-        "engine / kernel on columns": engine["verdicts_s"] / kernel["columns_s"],
-        "engine, from files to files, bucket by bucket, s": buckets["taken_s"],
-        "processor time, engine / kernel on codes": engine["verdicts_busy_s"] / kernel["codes_busy_s"],
-        "peak memory, bucket by bucket, GB (limit 4)": buckets["peak_gb"],
-        "peak memory, all in memory at once, GB": engine["verdicts_peak_gb"],
-        "verdicts": json.dumps(engine["tally"]),
+def run(scale: float = 1.0) -> Iterator[Row]:
+    """Measure lakes of up to ``scale`` x 10 million events, and the writing of all verdicts of the largest."""
+    literal = _literal(_made(int(EVENTS * scale / 16)))
+    yield from growing(lambda times, events: _judging(times, int(events), literal), EVENTS * scale)
+    largest = _made(int(EVENTS * scale))
+    wrote = alone("benchmarks.loops:files", str(largest))
+    yield wrote.row("lake to written verdicts", growth=16, events=wrote.told)
+
+
+def _made(events: int) -> Path:
+    """Return a lake of so many events, made if it is not there from an earlier time."""
+    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"lake-{events}"
+    if not (path / "manifest.json").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        _lake.write_lake(path, events)
+    return path
+
+
+def _judging(times: int, events: int, literal: float | None) -> Row:
+    lake = str(_made(events))
+    repeats = 3 if events < TIMED_AGAIN else 1
+    kernel, scan, taken = (
+        alone(f"benchmarks.loops:{what}", lake, repeats=repeats) for what in ("kernel", "scan", "tables")
+    )
+    coded, codes = kernel.told["columns_s"], kernel.told["codes_s"]
+    ratios = {
+        "time / (NumPy kernel on the same columns + Parquet scan) (at most 2)": taken.seconds
+        / (coded + scan.seconds),
+        "time / (NumPy kernel on ready codes + Parquet scan)": taken.seconds / (codes + scan.seconds),
+        "processor time / (NumPy kernel on the same columns + Parquet scan)": taken.cpu_s
+        / (coded + scan.cpu_s),
     }
     if literal:
-        measured["literal detector, events a second"] = literal["rate"]
-        measured["engine / literal rate (at least 50)"] = rate / literal["rate"]
-    return measured
-
-
-def _in_process(what: str, path: Path) -> dict[str, float]:
-    """Run one part in a fresh process, so that memory and caches are its own."""
-    code = f"import sys; from benchmarks.loops import {what} as part; part(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def _best(work: Callable[[], object]) -> tuple[float, float]:
-    """Least wall time and least processor time of a few repeats, in seconds."""
-    wall, busy = [], []
-    for _ in range(REPEATS):
-        began, began_busy = time.perf_counter(), time.process_time()
-        work()
-        wall.append(time.perf_counter() - began)
-        busy.append(time.process_time() - began_busy)
-    return min(wall), min(busy)
-
-
-def _peak_gb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def engine(path: str) -> None:
-    """Time the full verdicts, then episodes and runs."""
-    events = pl.read_parquet(Path(path) / "*.parquet")
-    taken, busy = _best(lambda: loops(events.lazy(), laps()).collect())
-    verdicts_peak = _peak_gb()
-    verdicts = loops(events.lazy(), laps()).collect()
-    tally = verdicts.group_by("verdict").len().sort("verdict").rows()
-    print(
-        json.dumps(
-            {
-                "events": events.height,
-                "verdicts_s": taken,
-                "verdicts_busy_s": busy,
-                "verdicts_peak_gb": verdicts_peak,
-                "tally": dict(tally),
-            }
+        ratios["events/s / those of the literal detector (at least 50)"] = (
+            taken.told["events"] / taken.seconds / literal
         )
+    seconds = {
+        "NumPy kernel on the same columns, s": coded,
+        "on ready codes, s": codes,
+        "scan, s": scan.seconds,
+    }
+    return _row(taken, times, ratios, seconds)
+
+
+def _row(taken: Taken, times: int, ratios: dict[str, float], seconds: dict[str, float]) -> Row:
+    told = dict(taken.told)
+    return taken.row(
+        "lake to episodes and runs (peak at most 4,000 MB)",
+        growth=times,
+        events=told.pop("events"),
+        bytes=told.pop("bytes"),
+        ratios=ratios,
+        told={**told, **seconds},
     )
 
 
-def buckets(path: str) -> None:
-    """Time verdicts, episodes and runs as the command works: one bucket of whole runs after the other, to files."""
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as out:
-        for number, file in enumerate(sorted(Path(path).glob("*.parquet"))):
-            verdicts = loops(pl.scan_parquet(file), laps()).collect()
-            found = episodes(pl.scan_parquet(file), verdicts.lazy(), laps()).collect()
-            summed = runs(pl.scan_parquet(file), verdicts.lazy(), found.lazy()).collect()
-            for name, table in (("verdicts", verdicts), ("episodes", found), ("runs", summed)):
-                table.write_parquet(Path(out) / f"{name}-{number}.parquet")
-    print(json.dumps({"taken_s": time.perf_counter() - began, "peak_gb": _peak_gb()}))
+def tables(path: str) -> Callable[[], dict[str, Any]]:
+    """Judge a lake as ``agentlens loops`` does: verdicts of every event, episodes, runs."""
+    from agentlens.api import loop_parts, rule_book
+    from agentlens.data import open_data
+    from agentlens.judging import gather
+    from agentlens.model.select import Selection
+
+    def work() -> dict[str, Any]:
+        opened = open_data(path, Selection())
+        found = gather(loop_parts(opened, rule_book(None)))
+        entries = [bucket.events for bucket in Lake.open(path).manifest.buckets.values()]
+        counted = dict(found.tally.group_by("verdict").agg(pl.col("events").sum()).sort("verdict").rows())
+        return {
+            "events": sum(entry.rows for entry in entries),
+            "bytes": sum(entry.bytes for entry in entries),
+            "runs": found.runs.height,
+            "episodes": found.episodes.height,
+            "verdicts": counted,
+        }
+
+    return work
 
 
-def kernel(path: str) -> None:
-    """Time the kernel on integer codes, and with the coding of the columns it needs."""
-    columns = ["run_id", "agent", "action_signature", "progress_fingerprint"]
-    events = pl.read_parquet(Path(path) / "*.parquet", columns=columns)
-    x, f, start = _coded(events)
-    codes, codes_busy = _best(lambda: lengths(x, f, start))
-    whole, _ = _best(lambda: lengths(*_coded(events)))
-    print(json.dumps({"codes_s": codes, "codes_busy_s": codes_busy, "columns_s": whole}))
+def files(path: str) -> Callable[[], int]:
+    """Judge a lake and write all tables, as ``agentlens loops --out`` does."""
+    import agentlens
+
+    def work() -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            return int(agentlens.loops(path, out=folder).tally["events"].sum())
+
+    return work
+
+
+def scan(path: str) -> Callable[[], None]:
+    """Read the columns that the detector looks at, as much at a time as it does."""
+
+    def work() -> None:
+        for _, part in Lake.open(path).parts(PART_ROWS):
+            part.select(JUDGED).collect()
+
+    return work
+
+
+def kernel(path: str) -> Callable[[], dict[str, float]]:
+    """Time the kernel on the four columns that it needs, with and without coding them; reading them is not counted."""
+
+    def work() -> dict[str, float]:
+        coded = codes = 0.0
+        for _, part in Lake.open(path).parts(PART_ROWS):
+            events = part.select("run_id", "agent", "action_signature", "progress_fingerprint").collect()
+            began = time.perf_counter()
+            made = _coded(events)
+            ready = time.perf_counter()
+            lengths(*made)
+            codes += time.perf_counter() - ready
+            coded += time.perf_counter() - began
+        return {"columns_s": coded, "codes_s": codes}
+
+    return work
 
 
 def _coded(events: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -152,29 +178,33 @@ def lengths(x: np.ndarray, f: np.ndarray, start: np.ndarray) -> list[np.ndarray]
     return found
 
 
-def literal(path: str) -> None:
-    """Time the literal detector of the tests on the first runs, where the tests are at hand; check that both agree."""
+def _literal(lake: Path) -> float | None:
+    """Events a second of the literal detector of the tests on a few runs, if the tests are at hand; both must agree."""
     try:
         from tests.oracle import lanes, rules, verdicts
     except ImportError:
-        print("{}")
-        return
-    head = (
-        pl.scan_parquet(Path(path) / "*.parquet")
-        .filter(pl.col("run_id").str.slice(4, 8).str.to_integer() < LITERAL_RUNS)
-        .collect()
-    )
+        return None
+    _, part = next(Lake.open(lake).parts(PART_ROWS))
+    runs = part.select("run_id").unique().sort("run_id").head(LITERAL_RUNS).collect()["run_id"]
+    head = part.filter(pl.col("run_id").is_in(runs.to_list())).collect()
     events = [
-        _plain(row, lanes) for row in head.with_columns(pl.col("at").to_physical()).iter_rows(named=True)
+        _plain(row, lanes)
+        for row in head.with_columns(pl.col("at", "ended_at").to_physical()).iter_rows(named=True)
     ]
-    began = time.perf_counter()
-    found = [
-        f.verdict for lane in lanes.lanes(events).values() for f in verdicts.findings(lane, rules.laps())
-    ]
-    taken = time.perf_counter() - began
-    if found != loops(head.lazy(), laps()).collect()["verdict"].to_list():
+    told = []
+    taken, _ = best(
+        lambda: told.append(
+            [
+                f.verdict
+                for lane in lanes.lanes(events).values()
+                for f in verdicts.findings(lane, rules.laps())
+            ]
+        ),
+        repeats=1,
+    )
+    if told[0] != loops(head.lazy(), laps()).collect()["verdict"].to_list():
         raise SystemExit("engine and literal detector disagree")
-    print(json.dumps({"rate": len(found) / taken}))
+    return len(told[0]) / taken
 
 
 def _plain(row: dict[str, Any], lanes: ModuleType) -> object:
