@@ -11,13 +11,21 @@ _NONE: Final = -1
 
 
 def standing(branches: pl.LazyFrame) -> pl.LazyFrame:
-    """One receipt a branch: the newest, then the last in its file.
+    """One receipt a branch, sorted by branch: the newest, then the last in its file.
 
     A receipt that was written stands over any that a trace only suggests, whatever their times; those are then
     left out of account. Adds ``moved``: some receipt of the branch names another parent or fork point.
     """
-    rows = branches.with_row_index("row").with_columns(again=pl.col("branch_id").is_duplicated()).cache()
-    stands = rows.join(_last_of_repeated(rows), on="row", how="left")
+    # Sorted, receipts of one branch are neighbours: that is found without a search, and nothing is sorted later.
+    branch = pl.col("branch_id")
+    again = (branch == branch.shift(1)) | (branch == branch.shift(-1))
+    rows = (
+        branches.sort("branch_id", maintain_order=True)
+        .with_row_index("row")
+        .with_columns(again=again.fill_null(value=False))
+        .cache()
+    )
+    stands = rows.join(_last_of_repeated(rows), on="row", how="left", maintain_order="left")
     return (
         stands.filter(~pl.col("again") | pl.col("moved").is_not_null())
         .with_columns(pl.col("moved").fill_null(value=False))

@@ -74,7 +74,7 @@ def resets(
         ),
     )
     subjects = _subjects(judged, receipts, state_keys)
-    return made.join(subjects, on="line", how="left").select(RESETS.names()).sort("branch_id")
+    return made.join(subjects, on="line", how="left", maintain_order="left").select(RESETS.names())
 
 
 _KEPT: Final = (
@@ -123,7 +123,7 @@ def _with_restore(told: pl.LazyFrame, receipts: pl.LazyFrame, keys: StateKeys) -
     found = restored(with_required(lists, keys)).select(
         "line", "restore", filed=pl.col("required").is_not_null()
     )
-    joined = told.join(found, on="line", how="left")
+    joined = told.join(found, on="line", how="left", maintain_order="left")
     return joined.with_columns(
         requires=pl.coalesce("filed", "requires"),
         restore=pl.col("restore") if keys.required else pl.coalesce("restore", "in_order"),
@@ -131,7 +131,7 @@ def _with_restore(told: pl.LazyFrame, receipts: pl.LazyFrame, keys: StateKeys) -
 
 
 def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
-    """Standing receipts with ``family``, ``depth``, ``cyclic``, ``parent_checkpoints`` and ``shared_outcome``."""
+    """Standing receipts by branch, with ``family``, ``depth``, ``cyclic``, and what else the set says."""
     receipt = pl.col("outcome").struct.field("receipt_id")
     stands = lineage(standing(branches).with_columns(receipt=receipt)).cache()
     told = (
@@ -140,7 +140,9 @@ def in_lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
     several = told.group_by("receipt").agg(pl.col("branch_id").n_unique()).filter(pl.col("branch_id") > 1)
     shared = several.select("receipt", shared_outcome=pl.lit(True))
     checkpoints = stands.select(parent_id="branch_id", parent_checkpoints="checkpoints").drop_nulls()
-    return stands.join(shared, on="receipt", how="left").join(checkpoints, on="parent_id", how="left")
+    return stands.join(shared, on="receipt", how="left", maintain_order="left").join(
+        checkpoints, on="parent_id", how="left", maintain_order="left"
+    )
 
 
 def with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyFrame:
@@ -156,9 +158,9 @@ def with_events(branches: pl.LazyFrame, events: pl.LazyFrame | None) -> pl.LazyF
     own = runs.select(branch_id="run_id", own_workflow="workflow")
     found = unlisted(branches, events).select("branch_id", *unknown, "open_call")
     return (
-        branches.join(parents, on="parent_id", how="left")
-        .join(own, on="branch_id", how="left")
-        .join(found, on="branch_id", how="left")
+        branches.join(parents, on="parent_id", how="left", maintain_order="left")
+        .join(own, on="branch_id", how="left", maintain_order="left")
+        .join(found, on="branch_id", how="left", maintain_order="left")
         .with_columns(
             pl.col("parent_in_lake").fill_null(value=False),
             pl.when("parent_in_lake").then(pl.col("unlisted_effects").fill_null(0)).alias("unlisted_effects"),
