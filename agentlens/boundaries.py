@@ -207,23 +207,12 @@ def _branches(
 
 
 def _chosen(judged: pl.DataFrame, selection: Selection, events: pl.LazyFrame) -> pl.DataFrame:
-    if selection.since is not None:
-        judged = judged.filter(pl.col("delegated_at") >= selection.since)
-    if selection.until is not None:
-        judged = judged.filter(pl.col("delegated_at") < selection.until)
-    if selection.agent is not None:
-        either = [
-            (pl.col(name) == selection.agent) | pl.col(name).str.starts_with(f"{selection.agent}#")
-            for name in ("author", "recipient")
-        ]
-        judged = judged.filter(pl.any_horizontal(either))
+    from agentlens.detect.shown import chosen_handoffs
+
+    places = None
     if selection.workflow is not None:
-        there = Selection(workflow=selection.workflow).apply(events).select("run_id", "trace_id").collect()
-        runs, traces = there["run_id"].unique(), there["trace_id"].drop_nulls().unique()
-        judged = judged.filter(
-            pl.col("run_id").is_in(runs.implode()) | pl.col("trace_id").is_in(traces.implode())
-        )
-    return judged
+        places = Selection(workflow=selection.workflow).apply(events).select("run_id", "trace_id").collect()
+    return chosen_handoffs(judged, selection, places)
 
 
 def _metadata(opened: Opened, **more: str) -> dict[str, Any]:

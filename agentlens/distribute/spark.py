@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from agentlens.distribute.engine import start
 from agentlens.model.event import ACTIONS
-from agentlens.model.select import Selection
+from agentlens.model.select import Selection, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from agentlens.detect.handoff_limits import HandoffLimits
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.receipts_auth import AuthorKeys
     from agentlens.detect.rules import Rule
     from agentlens.distribute.tables import SparkTables
 
-__all__ = ["loops", "start"]
+__all__ = ["handoffs", "loops", "start"]
 
 
 def loops(
@@ -63,3 +65,44 @@ def loops(
     lake = SparkLake.open(session, path)
     selection = Selection.parse(since, until, workflow, agent)
     return judged(lake, laps() if rule is None else rule, policies, actions, selection)
+
+
+def handoffs(
+    session: Any,
+    path: str,
+    *,
+    limits: HandoffLimits | None = None,
+    as_of: str | datetime | None = None,
+    keys: AuthorKeys | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    workflow: str | None = None,
+    agent: str | None = None,
+) -> SparkTables:
+    """Judge every handoff of a lake: native receipts, and those inferred from its events.
+
+    Parameters
+    ----------
+    session, path
+        As for `loops`.
+    limits, as_of, keys, since, until, workflow, agent
+        As for `agentlens.handoffs`.
+
+    Returns
+    -------
+    SparkTables
+        ``handoffs``, ``operations``, ``claims``, ``cues``, ``authors``: to the row those of the local call.
+
+    Raises
+    ------
+    AgentlensError
+        The lake cannot be opened, or a setting is not accepted.
+    """
+    from agentlens.detect.handoff_limits import HandoffLimits as Limits
+    from agentlens.distribute.handoffs import judged
+    from agentlens.distribute.lakes import SparkLake
+
+    moment = parse_time(as_of, "--as-of") if isinstance(as_of, str) else as_of
+    selection = Selection.parse(since, until, workflow, agent)
+    lake = SparkLake.open(session, path)
+    return judged(lake, limits or Limits(), as_of=moment, keys=keys, selection=selection)
