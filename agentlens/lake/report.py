@@ -88,7 +88,9 @@ class IngestReport:
 
     @property
     def nothing_read(self) -> bool:
-        """Whether no source gave anything: all refused, or every record set aside."""
+        """Whether no source gave anything: all refused, or every record set aside; without reading, all refused."""
+        if self.dry_run:
+            return all(source.status == "refused" for source in self.sources)
         return not any(
             source.status == "unchanged" or source.records or source.receipts or source.branches
             for source in self.sources

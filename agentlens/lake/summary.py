@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentlens.errors import InputError
 from agentlens.lake.report import IngestReport, SourceReport
+from agentlens.readers import registry
+from agentlens.readers.sql import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +33,10 @@ def report_of(
     mine = {one.source_id for one in planned}
     buckets = manifest.buckets.values()
     return IngestReport(
-        sources=tuple(_line(one, reads.get(one.source_id)) for one in planned),
+        sources=tuple(
+            _foreseen(one, manifest, settings) if dry_run else _line(one, reads.get(one.source_id), manifest)
+            for one in planned
+        ),
         events=sum(bucket.events.rows for bucket in buckets),
         runs=sum(bucket.runs for bucket in buckets),
         dropped=_sum(mine, (bucket.dropped for bucket in buckets)),
@@ -46,10 +52,24 @@ def _sum(mine: set[str], counts: Iterable[dict[str, int]]) -> int:
     return sum(n for count in counts for source, n in count.items() if source in mine)
 
 
-def _line(one: Planned, read: PieceRead | None) -> SourceReport:
+def _foreseen(one: Planned, manifest: Manifest, settings: Settings) -> SourceReport:
+    """Say what would be read as what: the first bytes of a source tell whether any format takes it."""
+    line = _line(one, None, manifest)
+    if not one.read:
+        return line
+    try:
+        named = mapped(settings.sql).name if settings.sql is not None else settings.format
+        return replace(line, format=named or registry.sniff(one.source.head()).name)
+    except InputError as error:
+        return replace(line, status="refused", reason=str(error))
+
+
+def _line(one: Planned, read: PieceRead | None, manifest: Manifest) -> SourceReport:
+    known = manifest.sources.get(one.source.name) if one.status == "unchanged" else None
     line = SourceReport(
         name=one.source.name,
         status=one.status,
+        format="" if known is None else known.reader,
         bytes=one.size,
         reason=one.reason,
         found=one.source.found,

@@ -19,7 +19,7 @@ from agentlens.readers.blocks import (
 )
 from agentlens.readers.decode import loads
 from agentlens.readers.line_order import ordered, places, rearranged
-from agentlens.readers.sidechains import Child, Sidechains, child_of, is_file, mark_of
+from agentlens.readers.sidechains import Child, Sidechains, child_of, companions, is_file, mark_of
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -390,11 +390,12 @@ def _own(value: dict[str, Any]) -> str | None:
 
 FORMAT = Format(
     name="claude-code",
-    version=2,
+    version=3,
     title="Claude Code session JSONL (main and sub-agent files)",
     recognised_by="sessionId with uuid or parentUuid on a line; or a leading summary or file-history-snapshot",
     proved_on="two public sessions, fixtures of compaction, sub-agents and broken lines",
     claim=claim,
     read=read,
     rank=80,
+    companions=companions,
 )

@@ -17,6 +17,7 @@ from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from agentlens.model.raw import RawEvent
     from agentlens.readers.base import Record, Report
@@ -146,6 +147,7 @@ class _Events:
         spot = Spot(lane=self.lane, line=number, at=at, span=own or None)
         if kind == "ActionEvent":
             yield self._action(item, spot, own)
+            yield from self._others(item, spot, own)
         elif kind in {"ObservationEvent", "AgentErrorEvent", "UserRejectObservation"}:
             yield from self._seen(kind, item, spot, own)
         elif kind == "ACPToolCallEvent":
@@ -190,6 +192,14 @@ class _Events:
             error_class="invalid_arguments" if "action" in item and action is None else None,
         )
 
+    def _others(self, item: dict[str, Any], spot: Spot, own: str) -> Iterator[RawEvent]:
+        """Yield the handoffs to all but the first of those that one action hands tasks to."""
+        for order, name in enumerate(_recipients(item)[1:], 2):
+            yield spot.event(
+                order, "handoff", tool=_tool(item), target=name, span_id=None, args={"to": name},
+                call_id=text_of(item.get("tool_call_id")) or None, identity=f"action/{own}/{name}" if own else None,
+            )  # fmt: skip
+
     def _seen(self, kind: str, item: dict[str, Any], spot: Spot, own: str) -> Iterator[RawEvent]:
         call_id = text_of(item.get("tool_call_id"))
         action = text_of(item.get("action_id")) or self.actions.get(call_id) or self._asked(call_id)
@@ -226,16 +236,10 @@ class _Events:
 
     def _asked(self, call_id: str) -> str:
         """Find the action that an error names only by its call, in the newest of the older files beside it."""
-        folder, match = self.source.siblings(), _NUMBER.match(self.source.path.name)
-        if folder is None or match is None or not call_id:
+        folder = self.source.siblings()
+        if folder is None or not call_id:
             return ""
-        here = int(match[1])
-        older = sorted(
-            (int(found[1]), path)
-            for path in folder.glob("event-*")
-            if (found := _NUMBER.match(path.name)) and here - _BEFORE <= int(found[1]) < here
-        )
-        for _, path in reversed(older):
+        for _, path in reversed(_older(self.source, folder)):
             try:
                 value = attempt(Source.of(path).read())
             except InputError:
@@ -282,12 +286,31 @@ def _meaning(name: str, item: dict[str, Any]) -> tuple[str, str | None]:
     if name in _HANDOFFS:
         args = _args(item)
         asked = args if isinstance(args, dict) else {}
+        if _told(item, "command") == "spawn":
+            return "tool", None  # agents are made ready; nothing is handed to them yet
+        if recipients := _recipients(item):
+            return "handoff", recipients[0]
         named = next(
             (asked[key] for key in ("agent", "subagent_type", "agent_type", "ids") if asked.get(key)), None
         )
         named = named[0] if isinstance(named, list) else named
         return "handoff", text_of(named) or None
     return "tool", None
+
+
+def _told(item: dict[str, Any], name: str) -> Any:
+    """Return a member of the arguments; of an observation, of what it says of its action."""
+    args, seen = _args(item), item.get("observation")
+    return (args if isinstance(args, dict) else {}).get(
+        name, seen.get(name) if isinstance(seen, dict) else None
+    )
+
+
+def _recipients(item: dict[str, Any]) -> list[str]:
+    """Return those whom one action hands a task each."""
+    tasks = _told(item, "tasks") if _tool(item) in _HANDOFFS else None
+    tasks = attempt(tasks) if isinstance(tasks, str) else tasks
+    return [text_of(name) for name in tasks][:64] if isinstance(tasks, dict) else []
 
 
 def _args(item: dict[str, Any]) -> Any:
@@ -360,16 +383,50 @@ def _state(state: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
         yield spot.event(
             order, "model", model=text_of(usage.get("model_name")) or model, identity=f"usage/{name}",
             tokens_in=count_of(total.get("prompt_tokens")), tokens_out=count_of(total.get("completion_tokens")),
-            cost_usd=number_of(usage.get("accumulated_cost")),
+            cost_usd=number_of(usage.get("accumulated_cost")), retry_policy=_retries(llm),
         )  # fmt: skip
+
+
+def _retries(llm: Any) -> dict[str, Any] | None:
+    """Return how the client tries a model again, as its settings say: the first attempt counts."""
+    tries = count_of(llm.get("num_retries")) if isinstance(llm, dict) else None
+    if tries is None:
+        return None
+    return {
+        "errors": ["*"],
+        "interval_s": number_of(llm.get("retry_min_wait")),
+        "max_attempts": tries + 1,
+        "backoff_rate": number_of(llm.get("retry_multiplier")),
+        "max_delay_s": number_of(llm.get("retry_max_wait")),
+        "jitter": None,
+    }
+
+
+def companions(source: Source) -> list[Path]:
+    """Return the older event files that are looked into for the call of an error that names no action."""
+    head, folder = source.head().values, source.siblings()
+    first = head[0] if head else None
+    asks = isinstance(first, dict) and first.get("kind") == "AgentErrorEvent" and not first.get("action_id")
+    return [] if folder is None or not asks else [path for _, path in _older(source, folder)]
+
+
+def _older(source: Source, folder: Path) -> list[tuple[int, Path]]:
+    match = _NUMBER.match(source.path.name)
+    here = int(match[1]) if match else 0
+    return sorted(
+        (int(found[1]), path)
+        for path in folder.glob("event-*")
+        if (found := _NUMBER.match(path.name)) and here - _BEFORE <= int(found[1]) < here
+    )
 
 
 FORMAT = Format(
     name="openhands",
-    version=1,
+    version=2,
     title="OpenHands V1 conversations (folders of event files, lists, lines; base_state.json)",
     recognised_by="kind ActionEvent, ObservationEvent, MessageEvent, ... beside id and source",
     proved_on="five events of two conversations",
     claim=claim,
     read=read,
+    companions=companions,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -91,7 +91,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
         else:
             report.quarantine(base, "no trajectory: a list of events was expected", "record")
             continue
-        for number, item in enumerate(_flat(items), base):
+        for number, item in _in_order(list(_flat(items)), base):
             if isinstance(item, dict):
                 yield from events.event(item, number)
             else:
@@ -124,10 +124,20 @@ def _flat(items: list[Any]) -> Iterator[Any]:
         yield from item if isinstance(item, list) and item else (item,)
 
 
+def _in_order(items: list[Any], base: int) -> list[tuple[int, Any]]:
+    """Return events with their places, in the order of their numbers where every one has its own."""
+    placed = list(enumerate(items, base))
+    ids = [item.get("id") if isinstance(item, dict) else None for item in items]
+    if all(isinstance(own, int) for own in ids) and len(set(ids)) == len(ids):
+        placed.sort(key=lambda one: one[1]["id"])
+    return placed
+
+
 @dataclass(slots=True)
 class _Events:
     report: Report
     lane: Lane
+    around: list[Lane] = field(default_factory=list)  # lanes of those whose delegate is at work
     spent: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     totals: bool = False  # metrics are told, in which every answer of the model is counted
@@ -206,7 +216,7 @@ class _Events:
         name = text_of(about.get("function_name")) or _TOOLS.get(action, action)
         name = text_of(given.get("name")) or name if action == "call_tool_mcp" else name
         refused = given.get("confirmation_state") == "rejected"
-        if isinstance(own, int):
+        if isinstance(own, int) and not isinstance(own, bool):
             self.calls[own] = (kind, target, name)
         yield spot.event(
             1,
@@ -217,11 +227,23 @@ class _Events:
             call_id=text_of(about.get("tool_call_id")) or None,
             identity=f"action/{own}",
             error_class="rejected_by_user" if refused else None,
-            open=kind != "claim",
+            open=kind != "claim" and not refused,
         )
+        if kind == "handoff" and not refused and count_of(own) is not None:
+            self.around.append(self.lane)
+            self.lane = Lane(
+                run_id=self.lane.run_id,
+                agent=target or "delegate",
+                instance=f"action/{own}",
+                parent_agent=self.lane.agent,
+            )
 
     def _seen(self, item: dict[str, Any], spot: Spot) -> Iterator[RawEvent]:
         name, cause = text_of(item.get("observation")), count_of(item.get("cause"))
+        if (
+            name == "delegate" and cause is None and self.lane.instance
+        ):  # it names no cause: its call is the one at work
+            cause = count_of(int(self.lane.instance.removeprefix("action/")))
         extras = item.get("extras")
         extras = extras if isinstance(extras, dict) else {}
         if name == "agent_state_changed":
@@ -232,6 +254,9 @@ class _Events:
             yield spot.event(1, "log", tool="error", error_class="stuck" if stuck else told)
         elif cause is not None and cause in self.calls:
             kind, target, tool = self.calls[cause]
+            if kind == "handoff" and self.around:  # the delegate is done: its master goes on
+                self.lane = self.around.pop()
+                spot = replace(spot, lane=self.lane)
             seen = item.get("content", ABSENT)
             if isinstance(seen, str) and CUT.search(seen):
                 seen = None
@@ -288,7 +313,7 @@ def _failure(name: str, extras: dict[str, Any], said: str) -> str | None:
 
 FORMAT = Format(
     name="openhands-v0",
-    version=1,
+    version=2,
     title="OpenHands V0 trajectories (trajectory.json, evaluation output lines)",
     recognised_by="a list of events with integer id, source, and an action or an observation",
     proved_on="files made by hand after the source",

@@ -154,9 +154,11 @@ def _parts(messages: Any, kind: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for message in told if isinstance(told, list) else ():
         parts = message.get("parts") if isinstance(message, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict) and part.get("type") == kind:
-                found.append(part)
+        found += [
+            part
+            for part in (parts if isinstance(parts, list) else ())
+            if isinstance(part, dict) and part.get("type") == kind
+        ]
     return found
 
 

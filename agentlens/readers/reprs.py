@@ -1,4 +1,4 @@
-"""Chat messages that a dump wrote as Python shows them (``json.dumps(..., default=str)``), read back as objects.
+"""What a dump wrote as Python shows it, read back: a message inside JSON (``default=str``), or a whole list of them.
 
 Only literals are read; nothing is evaluated.
 """
@@ -55,6 +55,46 @@ def message_in(text: str) -> dict[str, Any] | None:
     if len(fields) < 2:
         return None
     return {"type": _type(fields), **fields}
+
+
+_BEGUN: Final = re.compile(rb"\s*\[\s*\{\s*'(?:content|role|name|source|tool_calls)'\s*:")
+DOCUMENT_LIMIT: Final = 16 << 20
+"""Bytes of a document of literals that are read: a tree of one takes some fifty times its size."""
+_TRIES: Final = 8
+
+
+def begins(data: bytes) -> bool:
+    """Say whether a file begins like a list of messages as Python shows it.
+
+    >>> begins(b"[{'content': 'go'"), begins(b'[{"content": "go"')
+    (True, False)
+    """
+    return _BEGUN.match(data) is not None
+
+
+def shown(data: bytes) -> tuple[list[Any] | None, int]:
+    """Return the list that Python text shows, and how many bytes at its end were left out as damaged.
+
+    None where nothing of it can be read. A list that is cut off, or damaged far in, ends with its last whole item
+    before that.
+
+    >>> shown(b"[{'content': 'a'}, {'content': None}]"), shown(b"[{'content': 'a'}, {'content': 'b")
+    (([{'content': 'a'}, {'content': None}], 0), ([{'content': 'a'}], 16))
+    """
+    if len(data) > DOCUMENT_LIMIT:
+        return None, len(data)
+    text = data.decode("utf-8", "replace").strip()
+    end = len(text)
+    for _ in range(_TRIES):
+        found, value = _literal(text if end == len(text) else f"{text[:end]}}}]")
+        if found:
+            kept = text if end == len(text) else text[: end + 1]
+            lost = len(text.encode()) - len(kept.encode())
+            return (value if isinstance(value, list) else None), lost
+        end = max(text.rfind("}, {'", 0, end), text.rfind("},\n {'", 0, end))
+        if end < 0:
+            break
+    return None, len(data)
 
 
 def _literal(text: str) -> tuple[bool, Any]:

@@ -79,11 +79,24 @@ def child_of(source: Source, session: str, alone: str) -> Child | None:
     return Child(agent=agent or _in_meta(source) or UNNAMED, instance=instance, call_id=call_id)
 
 
-def _in_meta(source: Source) -> str | None:
+def companions(source: Source) -> list[Path]:
+    """Return what stands beside a sub-agent's own file and tells of it: its type, and the session that started it."""
+    if not _OWN_FILE.fullmatch(source.path.name) or (meta := _meta(source)) is None:
+        return []
+    first = next((value for value in source.head().values if isinstance(value, dict)), {})
+    main = _main_file(source, text_of(first.get("sessionId")))
+    return [path for path in (meta, main) if path is not None and is_file(path)]
+
+
+def _meta(source: Source) -> Path | None:
     folder = source.siblings()
-    if folder is None:
+    return None if folder is None else folder / f"{source.path.name.split('.')[0]}.meta.json"
+
+
+def _in_meta(source: Source) -> str | None:
+    path = _meta(source)
+    if path is None:
         return None
-    path = folder / f"{source.path.name.split('.')[0]}.meta.json"
     try:
         with path.open("rb") as stream:
             meta = attempt(stream.read(_META_BYTES))

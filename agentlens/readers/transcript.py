@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
+from agentlens.readers import reprs
 from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
-from agentlens.readers.documents import documents
+from agentlens.readers.documents import documents, stem_of
 from agentlens.readers.messages import failure_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _KEYS: Final = ("history", "messages", "chat_history")
 
 def claim(head: Head) -> int:
     """Claim one document whose messages carry addressees or asides in their roles, or speakers by name."""
+    if not head.magic and reprs.begins(head.data):
+        return 60
     if head.magic or not head.values:
         return 0
     messages = _messages(head.values[0]) or []
@@ -54,7 +57,7 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one transcript, in order of its messages."""
-    for name, base, document in documents(source, report, ("", *_KEYS)):
+    for name, base, document in _documents(source, report):
         messages = _messages(document)
         if messages is None:
             reason = "no transcript: a list of messages, or one under 'history', was expected"
@@ -65,6 +68,22 @@ def read(source: Source, report: Report) -> Iterator[Record]:
             yield from _addressed(turns, name)
         else:
             yield from _group_chat(turns, name)
+
+
+def _documents(source: Source, report: Report) -> Iterator[tuple[str, int, Any]]:
+    """Yield the documents of a source; one that Python wrote as it shows lists is read as literals."""
+    if not reprs.begins(source.head().data):
+        yield from documents(source, report, ("", *_KEYS))
+        return
+    data = source.read(report)
+    found, lost = reprs.shown(data)
+    if found is None:
+        report.quarantine(0, "not a list of Python literals, or too large for one", "byte")
+        return
+    if lost:
+        report.quarantine(len(data) - lost, f"{lost} bytes at the end are no whole message", "byte")
+    report.repaired["Python literals read as JSON"] += 1
+    yield stem_of(source), 0, found
 
 
 def _turns(messages: list[Any], base: int, report: Report) -> Iterator[_Turn]:
@@ -285,10 +304,10 @@ def _call(index: int) -> str:
 
 FORMAT = Format(
     name="transcript",
-    version=2,
+    version=3,
     title="role-and-content transcript of an agent team (Magentic-One, AG2 group chats)",
     recognised_by="roles such as 'Orchestrator (-> WebSurfer)', or messages of several named speakers",
-    proved_on="25 Magentic-One runs and 62 group chats",
+    proved_on="25 Magentic-One runs, 62 group chats, five logs of bio-data agents (two as Python literals)",
     claim=claim,
     read=read,
     rank=30,

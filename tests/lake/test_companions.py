@@ -11,9 +11,11 @@ import pytest
 
 from agentlens.lake import ingest
 from agentlens.lake.manifest import MANIFEST
+from agentlens.readers import openhands
 from agentlens.readers.gemini_cli import companions
 from agentlens.readers.source import Source
 from tests.lake.exports import NORMALISER, event, events, write
+from tests.readers import claude
 
 
 def put(sources, lake):
@@ -88,3 +90,35 @@ def test_a_sub_agents_file_has_its_parents(tmp_path):
     child = write(tmp_path / "chats" / "abcdefgh-ijkl" / "kid.jsonl", event("r", 0))
     assert companions(Source.of(child)) == [parent]
     assert companions(Source.of(parent)) == []
+
+
+def test_the_session_of_a_sub_agents_file_that_went_on(tmp_path):
+    """The result in the session's file says which call began the sub-agent, and of which type it is."""
+    own = [
+        claude.user("u1", None, "look", agentId="a1", isSidechain=True),
+        claude.assistant("u2", "u1", "m9", claude.asked("c9", command="ls"), agentId="a1", isSidechain=True),
+    ]
+    begun = [
+        claude.user("u3", None, "go"),
+        claude.assistant(
+            "u4", "u3", "m1", claude.asked("t1", "Task", subagent_type="Explore", prompt="look")
+        ),
+    ]
+    ended = claude.user("u5", "u4", claude.came("t1", "done"), toolUseResult={"agentId": "a1"})
+    child = write(tmp_path / "s-1" / "subagents" / "agent-a1.jsonl", *own)
+    write(tmp_path / "s-1.jsonl", *begun)
+    lanes = []
+    for more in ([], [ended]):
+        write(tmp_path / "s-1.jsonl", *begun, *more)
+        lanes.append(put(child, tmp_path / "lake"))
+        lanes.append(events(tmp_path / "lake").filter(pl.col("kind") == "tool")["agent"].to_list())
+    assert lanes == [[("new", "")], ["subagent"], [BESIDE], ["Explore"]]
+
+
+def test_an_error_of_openhands_has_the_files_before_it(tmp_path):
+    """One that names only its call is tied to the action in an older file; other events need no other file."""
+    base = {"id": "x", "timestamp": "2026-01-01T00:00:00", "source": "agent"}
+    action = write(tmp_path / "events" / "event-00001-a.json", {**base, "kind": "ActionEvent"})
+    error = write(tmp_path / "events" / "event-00002-b.json", {**base, "kind": "AgentErrorEvent"})
+    assert openhands.companions(Source.of(error)) == [action]
+    assert openhands.companions(Source.of(action)) == []

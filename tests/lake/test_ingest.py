@@ -276,6 +276,19 @@ def test_dry_run_says_and_does_nothing(tmp_path):
     assert statuses(put(source, tmp_path / "lake", dry_run=True)) == ["unchanged"]
 
 
+def test_dry_run_names_formats_and_what_would_be_refused(tmp_path):
+    """The format of each source as it would be read, or was; a file of no known one would be refused."""
+    source, other = write(tmp_path / "a.ndjson", *run_of("r")), tmp_path / "notes.txt"
+    other.write_text("no trace\n")
+    for status in ("new", "unchanged"):
+        report = put([source, other], tmp_path / "lake", dry_run=True)
+        told = [(one.status, one.format) for one in report.sources]
+        assert told == [(status, "native"), ("refused", "")]
+        assert not report.nothing_read
+        put(source, tmp_path / "lake")
+    assert put(other, tmp_path / "lake", dry_run=True).nothing_read
+
+
 def test_new_reader_key_or_settings_read_again(tmp_path, monkeypatch):
     """Rows made by another reader, key or definition are made again, and the report says which."""
     source = write(tmp_path / "a.ndjson", *run_of("r"))

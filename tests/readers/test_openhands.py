@@ -305,3 +305,70 @@ def test_an_output_without_its_middle_is_no_evidence_and_later_kinds_are_known_b
     found, report = records(json.dumps(later).encode())
     assert [event["kind"] for event in merged(found)] == ["log"]
     assert report.unknown == {"kind 'QuiteNewEvent'": 1}
+
+
+def test_one_action_may_hand_a_task_to_each_of_several_agents() -> None:
+    """To make agents ready hands nothing over; every task that is given out is a handoff."""
+    rows = [
+        action("s", 1, "delegate", "c1", command="spawn", ids=["a", "b"]),
+        action("d", 2, "delegate", "c2", command="delegate", tasks={"a": "x", "b": "y"}),
+    ]
+    found = told(*rows)
+    assert [(e["kind"], e.get("target")) for e in found] == [
+        ("tool", None),
+        ("handoff", "a"),
+        ("handoff", "b"),
+    ]
+
+
+def test_settings_of_the_client_say_how_a_model_is_tried_again() -> None:
+    """The first attempt counts towards the most there may be."""
+    llm = {"model": "m", "num_retries": 4, "retry_min_wait": 8, "retry_max_wait": 64, "retry_multiplier": 8.0}
+    state = {
+        "id": "x",
+        "agent": {"llm": llm},
+        "execution_status": "finished",
+        "max_iterations": 5,
+        "stats": {"usage_to_metrics": {"agent": {"accumulated_cost": 0.5}}},
+    }
+    (model,) = of_kind(merged(records(json.dumps(state).encode())[0]), "model")
+    assert model["retry_policy"] == {
+        "errors": ["*"],
+        "interval_s": 8.0,
+        "max_attempts": 5,
+        "backoff_rate": 8.0,
+        "max_delay_s": 64.0,
+        "jitter": None,
+    }
+
+
+V0_DELEGATE = [
+    {"id": 0, "timestamp": at(0), "source": "user", "action": "message", "args": {"content": "go"}},
+    {"id": 1, "timestamp": at(1), "source": "agent", "action": "delegate", "args": {"agent": "BrowsingAgent", "inputs": {}}},
+    {"id": 2, "timestamp": at(2), "source": "agent", "action": "run", "args": {"command": "ls"}},
+    {"id": 3, "timestamp": at(3), "source": "agent", "cause": 2, "observation": "run", "content": "a", "extras": {"metadata": {"exit_code": 0}}},
+    {"id": 4, "timestamp": at(4), "source": "agent", "observation": "delegate", "content": "found", "extras": {"outputs": {}}},
+    {"id": 5, "timestamp": at(5), "source": "agent", "action": "run", "args": {"command": "pwd", "confirmation_state": "rejected"}},
+    {"id": 6, "timestamp": at(6), "source": "user", "cause": 5, "observation": "user_rejected", "content": "no", "extras": {}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_what_a_v0_delegate_did_stands_in_its_lane_whatever_the_order(turn: int) -> None:
+    """From the action that began it to the observation that ends it, which names no cause; a refused call ended."""
+    found = told(*V0_DELEGATE[::turn])
+    assert [
+        (e["agent"], e["args"]["command"], e["open"], e.get("error_class")) for e in of_kind(found, "tool")
+    ] == [
+        ("BrowsingAgent", "ls", False, None),
+        ("", "pwd", False, "rejected_by_user"),
+    ]
+    (handoff,) = of_kind(found, "handoff")
+    assert (handoff["agent"], handoff["target"], handoff["result"], handoff["open"]) == (
+        "",
+        "BrowsingAgent",
+        "found",
+        False,
+    )
+    (alone,) = of_kind(told(*V0_DELEGATE[:1], V0_DELEGATE[5]), "tool")
+    assert alone["open"] is False

@@ -236,3 +236,38 @@ def test_the_result_of_a_chat_of_agents_is_a_transcript_with_or_without_its_wrap
     events = merged(records(json.dumps(document).encode())[0])
     (call,) = of_kind(events, "tool")
     assert (call["agent"], call["tool"], call["result"], call["open"]) == ("coder", "run", "42", False)
+
+
+LITERALS = b"""[{'content': 'go', 'role': 'user', 'name': 'Admin'},
+ {'content': "```py\\nprint('\xc3\xbc')\\n```", 'role': 'assistant', 'name': 'coder'},
+ {'content': 'exitcode: 1\\nno', 'role': 'user', 'name': 'executor'},
+ {'content': None, 'role': 'assistant', 'name': 'coder', 'tool_calls': [{'id': 'c1', 'function': {'name': 'look', 'arguments': '{}'}}]},
+ {'content': '7', 'role': 'tool', 'name': 'executor', 'tool_responses': [{'tool_call_id': 'c1', 'content': '7'}]}]"""
+
+
+def test_a_list_as_python_shows_it_is_the_list() -> None:
+    """Literals are read, None and both kinds of quotes too; nothing is evaluated."""
+    found, report = records(LITERALS)
+    calls = [(one.agent, one.tool, one.error_class) for one in found if one.kind == "tool"]
+    assert calls == [("coder", "executor", "exit_1"), ("coder", "look", None), ("coder", "look", None)]
+    assert not report.faults
+    assert report.repaired == {"Python literals read as JSON": 1}
+
+
+def test_of_a_list_that_is_cut_the_whole_messages_are_kept() -> None:
+    """What is lost is told, with its place."""
+    for cut in range(120, len(LITERALS) - 1, 37):
+        found, report = records(LITERALS[:cut], "transcript")
+        assert len(report.faults) == 1
+        assert found or "not a list" in report.faults[0].reason
+    assert len([one for one in records(LITERALS[:-10])[0] if one.kind == "tool"]) == 2
+
+
+@pytest.mark.parametrize(
+    "code", [b"[{'role': __import__('os').getcwd()}]", b"[{'role': 'a'}] * 3", b"[{'role': " + b"[" * 5000]
+)
+def test_what_is_no_literal_is_never_run(code: bytes) -> None:
+    """A call, an operation or a nest without end is a fault."""
+    found, report = records(code, "transcript")
+    assert not found
+    assert len(report.faults) == 1
