@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from agentlens.detect import cycles
-from agentlens.detect.lanes import LANE, conform, numbered
+from agentlens.detect.lanes import LANE, conform, numbered, ordered
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.symbols import codes_of
 from agentlens.model.enums import Kind, Outcome, Verdict
@@ -60,12 +60,42 @@ def episodes(events: pl.LazyFrame, verdicts: pl.LazyFrame, rule: Rule | RuleBook
         at the last stuck event; ``tools``, ``lap_signatures`` and ``lap_fingerprints`` are the lap at the
         alert. ``tokens`` and ``cost_usd`` are null where no event inside says any.
     """
-    stuck = verdicts.filter(pl.col("verdict") == str(Verdict.STUCK_LOOP)).select(LANE).unique()
-    lanes = stuck.sort(LANE).with_row_index("_lane")
-    judged = verdicts.join(lanes, on=LANE).select("_lane", "seq", "verdict", "period")
-    facts = conform(events, FACTS).join(lanes, on=LANE)
-    told = facts.join(judged, on=["_lane", "seq"], how="left").sort("_lane", "seq")
-    return told.map_batches(partial(_walk, book=RuleBook.of(rule)), schema=EPISODES)
+    find = partial(_find, verdicts=verdicts.select(*_KEY, "verdict", "period"), book=RuleBook.of(rule))
+    return conform(events, FACTS).map_batches(find, schema=EPISODES)
+
+
+def _find(events: pl.DataFrame, *, verdicts: pl.LazyFrame, book: RuleBook) -> pl.DataFrame:
+    """Find the episodes; lanes are matched one by one, so that their rows need not be."""
+    judged, judged_lane, names = _numbered_lanes(verdicts.collect(engine="in-memory"))
+    facts, facts_lane, others = _numbered_lanes(events)
+    stuck = np.zeros(names.height, dtype=bool)
+    stuck[judged_lane[judged["verdict"].eq(str(Verdict.STUCK_LOOP)).to_numpy()]] = True
+    both = others.join(names.filter(pl.Series(stuck)), on=LANE, suffix="_judged").sort("_lane")
+    told = _of_lanes(facts, facts_lane, both["_lane"], others.height)
+    mine = _of_lanes(judged, judged_lane, both["_lane_judged"], names.height)
+    keys = ["_lane", "seq"]
+    found = told.lazy().select(keys).join(mine.lazy(), on=keys, how="left", maintain_order="left")
+    if (matched := found.collect(engine="in-memory")).height != told.height:  # the same seq twice in a lane
+        once = mine.lazy().unique(keys, keep="first", maintain_order=True)
+        matched = told.lazy().select(keys).join(once, on=keys, how="left", maintain_order="left").collect()
+    return _walk(told.with_columns(matched["verdict"], matched["period"]), book)
+
+
+def _numbered_lanes(frame: pl.DataFrame) -> tuple[pl.DataFrame, _Int, pl.DataFrame]:
+    """Rows in order, the number of each row's lane, and the lanes by number (``run_id, agent, _lane``)."""
+    frame, starts = ordered(frame)
+    lanes = frame.select(LANE)[starts.tolist()].with_row_index("_lane")
+    counts = np.diff(starts, append=np.int32(frame.height))
+    return frame, np.repeat(np.arange(len(starts)), counts), lanes
+
+
+def _of_lanes(frame: pl.DataFrame, lane: _Int, chosen: pl.Series, lanes: int) -> pl.DataFrame:
+    """Rows of the chosen lanes, ``_lane`` numbered in the order of `chosen`."""
+    number = np.full(lanes, -1)
+    number[chosen.to_numpy()] = np.arange(len(chosen))
+    mine = number[lane]
+    kept = mine >= 0
+    return frame.filter(pl.Series(kept)).with_columns(pl.Series("_lane", mine[kept]))
 
 
 def _stretches(actions: pl.DataFrame, starts: Codes, book: RuleBook) -> _Int:

@@ -114,7 +114,7 @@ def in_lanes(events: pl.LazyFrame, actions: Sequence[str] = ACTIONS) -> pl.LazyF
     check_kinds(actions)
     taken = conform(events, (*COLUMNS, "kind")).filter(pl.col("kind").is_in(list(actions))).drop("kind")
     schema = {**{name: EVENTS[name] for name in COLUMNS}, "row": ROW(), "start": ROW()}
-    return taken.map_batches(lambda frame: numbered(*_ordered(frame)), schema=pl.Schema(schema))
+    return taken.map_batches(lambda frame: numbered(*ordered(frame)), schema=pl.Schema(schema))
 
 
 def lane_by_lane(
@@ -146,7 +146,7 @@ def check_kinds(actions: Sequence[str]) -> None:
 
 def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFrame]:
     """Cut a frame at lane boundaries, in lane order, and number the actions of each piece."""
-    frame, starts = _ordered(frame)
+    frame, starts = ordered(frame)
     begin = 0
     while begin < frame.height:
         after = int(np.searchsorted(starts, begin + PIECE))
@@ -159,7 +159,7 @@ def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFr
         begin = end
 
 
-def _ordered(frame: pl.DataFrame) -> tuple[pl.DataFrame, _Rows]:
+def ordered(frame: pl.DataFrame) -> tuple[pl.DataFrame, _Rows]:
     """Order by lane and seq, and give the first row of each lane; sorting is skipped where it would change nothing."""
     opens = _opens(frame)
     if not _is_ordered(frame, opens):
