@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
 from agentlens._version import __version__
 from agentlens.data import Data, Opened, action_kinds, each, open_data
 from agentlens.errors import InputError
@@ -34,12 +33,15 @@ PROFILE = "profile.toml"
 class Calibration(Tables):
     """Result of `agentlens.calibrate`: the answer, and every table behind it.
 
+    ``measures``: of each shown rule every quantity with its interval (`agentlens.calibrate.measures`).
+
     ``rates``: every class of settings on explore and certify; ``test``: the shown rules on the test split, empty
     where there is none. Schemas are in `agentlens.calibrate`: rates, recommend (certificate), views (cases, missed),
     delay, pareto, chance, ppv, drift, ack_limits.
     """
 
     rates: pl.DataFrame
+    measures: pl.DataFrame
     test: pl.DataFrame
     certificate: pl.DataFrame
     settings: pl.DataFrame
@@ -249,11 +251,12 @@ def _result(
     policies: Policies | None,
     made: dict[str, Any],
 ) -> Calibration:
-    from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
     from agentlens.calibrate.counterfactual import counterfactuals
     from agentlens.calibrate.drift import DRIFT
     from agentlens.calibrate.rates import RATES
+
+    from agentlens.calibrate import views
 
     shown, seen = found.shown(), ("explore", "certify")
     tables = _trade_offs(found, seen)
@@ -293,25 +296,35 @@ def _result(
 
 def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
     """Detection, its curve, selection stability, the operating picture and predictive values."""
-    from agentlens.calibrate import views
     from agentlens.calibrate.delay import DETECTION, DETECTION_CURVE, detection, detection_curve
+    from agentlens.calibrate.incident_delays import ONSETS, incident_delays
     from agentlens.calibrate.intervals import clopper_pearson
+    from agentlens.calibrate.measures import MEASURES, measures
     from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
     from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
 
+    from agentlens.calibrate import views
+
     goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
     frames = {
-        "detection": [DETECTION.to_frame().with_columns(rule)],
+        "measures": [MEASURES.to_frame().with_columns(rule)],
+        "detection": [DETECTION.to_frame().with_columns(rule, pl.lit(None, pl.String).alias("onset"))],
         "detection_curve": [DETECTION_CURVE.to_frame().with_columns(rule)],
         "predictive": [PREDICTIVE.to_frame().with_columns(rule)],
     }
     for cell in found.shown():
         name = pl.lit(found.cells[cell].text).alias("rule")
-        delays = views.delay_rows(found.board, cell, seen)
-        if delays.height:
-            summary = detection(delays, goal.looking.within_events, seed=goal.seed)
-            frames["detection"].append(summary.with_columns(name))
-            frames["detection_curve"].append(detection_curve(delays, seed=goal.seed).with_columns(name))
+        frames["measures"].append(
+            measures(found.board, cell, seen, looking=goal.looking, seed=goal.seed).with_columns(name)
+        )
+        for onset in ONSETS:
+            delays = incident_delays(found.board, cell, seen, onset)
+            if delays.height:
+                said = pl.lit(onset).alias("onset")
+                summary = detection(delays, goal.looking.within_events, seed=goal.seed)
+                frames["detection"].append(summary.with_columns(name, said))
+            if delays.height and onset == "first":
+                frames["detection_curve"].append(detection_curve(delays, seed=goal.seed).with_columns(name))
         row = found.rates.row(cell, named=True)
         if row["healthy_groups"] and row["incidents"]:
             false = round(row["fpr"] * row["healthy_groups"])

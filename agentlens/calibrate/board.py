@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from agentlens.calibrate.truth import Place
+from agentlens.calibrate.truth import NO_TIME, Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,19 +30,26 @@ class Judged:
     """What one cell does on the labelled runs; arrays by run, or by incident.
 
     ``alarmed``: a healthy run with an alert. ``doubted``: the same where an uncertain event counts as one.
-    ``false_alerts``: alerts on healthy events (healthy runs, healthy parts). ``first_true`` and ``first_false``: row
+    ``unsure``: a healthy run with an uncertain event. ``doubts``: first and last row of each stretch of uncertain
+    events. ``false_alerts``: alerts on healthy events (healthy runs, healthy
+    parts). ``first_true`` and ``first_false``: row
     of the first judged alert of a run where it is true, or false; -1 where it is not. ``detected``: row of the first
-    alert inside an incident, -1: never. ``alerts``, ``reset``: alerts inside it, and events that the alert
-    outlives it. ``already``: the state was on when it began. ``late``: alerts after an incident's end.
+    alert inside an incident, -1: never. ``doubtful``: an incident with an uncertain event inside. ``alerts``: those
+    inside it. ``last``: row of the last stuck event of those alerts, -1: none. ``reset``: events by which it outlives
+    the incident. ``already``: the state was on when it began. ``late``: alerts after an incident's end.
     """
 
     alarmed: Bits
     doubted: Bits
+    unsure: Bits
+    doubts: tuple[Ints, Ints]
     false_alerts: Ints
     first_true: Ints
     first_false: Ints
     detected: Ints
+    doubtful: Bits
     alerts: Ints
+    last: Ints
     reset: Ints
     already: Bits
     late: int
@@ -76,8 +84,15 @@ class Board:
         self._at = sweep.alerts["cell"].to_numpy()
         self._doubt_at = sweep.doubts["cell"].to_numpy()
         self._columns = {n: sweep.alerts[n].to_numpy().astype(np.int64) for n in ("row", "onset", "last")}
-        self._doubts = sweep.doubts["row"].to_numpy().astype(np.int64)
+        self._doubts = {n: sweep.doubts[n].to_numpy().astype(np.int64) for n in ("row", "last")}
+        self.timed_runs = _timed(self.run_of_row, sweep.actions, runs.height)
         self._kept: dict[int, Judged] = {}
+
+    def placed(self, splits: Sequence[str]) -> Board:
+        """Return the same board with other splits, one name a run; what was judged is shared."""
+        other = copy(self)
+        other.split_of_run = np.asarray(splits)
+        return other
 
     @property
     def incident_ids(self) -> Ints:
@@ -97,16 +112,29 @@ class Board:
         return np.isin(self.split_of_run, list(splits))
 
     def exposure(self, runs: Bits) -> dict[str, int]:
-        """Healthy events of some runs, and their microseconds: wall-clock, and active (pauses cut to five minutes)."""
-        rows = self.run_of_row >= 0
-        rows &= np.isin(self.truth.place, [Place.HEALTHY_RUN, Place.HEALTHY_PART])
-        rows[rows] = runs[self.run_of_row[rows]]
-        gaps = _gaps(self.sweep.actions, self.at)[rows]
+        """Healthy events of some runs and how many of those runs have them; the microseconds of those with times.
+
+        ``wall_us``: from action to action; ``active_us``: the same, pauses cut to five minutes. They are of
+        ``timed_runs`` of the ``runs``: those with a time on every action.
+        """
+        rows = np.flatnonzero(self.healthy_rows(runs))
+        run = self.run_of_row[rows]
+        timed = self.timed_runs[run]
+        gaps = lane_gaps(self.sweep.actions)[rows[timed]]
         return {
-            "events": int(rows.sum()),
+            "events": rows.size,
+            "runs": np.unique(run).size,
+            "timed_runs": np.unique(run[timed]).size,
             "wall_us": int(gaps.sum()),
             "active_us": int(np.minimum(gaps, ACTIVE_GAP_US).sum()),
         }
+
+    def healthy_rows(self, runs: Bits) -> Bits:
+        """Which actions of some runs are asserted healthy."""
+        rows = self.run_of_row >= 0
+        rows &= np.isin(self.truth.place, [Place.HEALTHY_RUN, Place.HEALTHY_PART])
+        rows[rows] = runs[self.run_of_row[rows]]
+        return rows
 
     def judged(self, cell: int) -> Judged:
         """Hold one cell against the labels."""
@@ -123,22 +151,28 @@ class Board:
         runs = self.runs.height
         false_alerts = np.bincount(run[false], minlength=runs)
         first_true, first_false = self._first(row, run, true, false)
-        doubts = self._doubts[slice(*np.searchsorted(self._doubt_at, [cell, cell + 1]))]
-        doubtful = self.run_of_row[doubts[self.truth.place[doubts] == Place.HEALTHY_RUN]]
-        doubted = (false_alerts > 0) | (np.bincount(doubtful[doubtful >= 0], minlength=runs) > 0)
+        mine = slice(*np.searchsorted(self._doubt_at, [cell, cell + 1]))
+        doubts = self._doubts["row"][mine], self._doubts["last"][mine]
+        unsure, doubtful = self._unsure(*doubts)
         where = np.searchsorted(self._ids, self.truth.incident[row[true]])
         detected = np.full(self._ids.size, NONE, dtype=np.int64)
         reset = np.zeros(self._ids.size, dtype=np.int64)
         # alerts are sorted by row: written backwards, the first stays
         detected[where[::-1]] = row[true][::-1]
         np.maximum.at(reset, where, last[true] - self.truth.end[row[true]])
+        latest = np.full(self._ids.size, NONE, dtype=np.int64)
+        np.maximum.at(latest, where, last[true])
         return Judged(
             alarmed=(false_alerts > 0) & self.healthy,
-            doubted=doubted & self.healthy,
+            doubted=((false_alerts > 0) | unsure) & self.healthy,
+            unsure=unsure & self.healthy,
+            doubts=doubts,
             false_alerts=false_alerts,
             first_true=first_true,
             first_false=first_false,
             detected=detected,
+            doubtful=doubtful,
+            last=latest,
             alerts=np.bincount(where, minlength=self._ids.size),
             reset=np.maximum(reset, 0),
             already=self._already(row[false], last[false]),
@@ -156,6 +190,16 @@ class Board:
         is_false = np.zeros(self.runs.height, dtype=bool)
         is_false[run[judged][by_time]] = false[judged][by_time]
         return np.where(is_false, NONE, first), np.where(is_false, first, NONE)
+
+    def _unsure(self, row: Ints, last: Ints) -> tuple[Bits, Bits]:
+        """Healthy runs, and incidents, in which some event of these stretches lies."""
+        here = (self.truth.place == Place.HEALTHY_RUN) & (self.run_of_row >= 0)
+        well = _count(here, row, last) > 0
+        unsure = np.bincount(self.run_of_row[row[well]], minlength=self.runs.height) > 0
+        some = _count(self.truth.place == Place.INCIDENT, row, last) > 0
+        inside = [np.arange(a, b + 1) for a, b in zip(row[some].tolist(), last[some].tolist(), strict=True)]
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *inside])
+        return unsure, np.isin(self._ids, self.truth.incident[rows[self.truth.place[rows] == Place.INCIDENT]])
 
     def _already(self, row: Ints, last: Ints) -> Bits:
         """Incidents that began while an earlier, false alert was still on."""
@@ -178,11 +222,22 @@ def _coded(column: pl.Series) -> tuple[Ints, list[str]]:
     return codes.to_numpy(), names
 
 
-def _times(actions: pl.DataFrame) -> Ints | None:
-    """Times in microseconds, or None where some are not known."""
-    return (
-        None if actions["at"].null_count() or not actions.height else actions["at"].to_physical().to_numpy()
-    )
+def _count(marked: Bits, row: Ints, last: Ints) -> Ints:
+    """How many of the rows ``row..last`` are marked, per stretch."""
+    so_far = np.concatenate([[0], np.cumsum(marked)])
+    return np.asarray(so_far[last + 1] - so_far[row], dtype=np.int64)
+
+
+def _times(actions: pl.DataFrame) -> Ints:
+    """Times in microseconds, `NO_TIME` where they are not known."""
+    return actions["at"].to_physical().fill_null(NO_TIME).to_numpy()
+
+
+def _timed(run_of_row: Ints, actions: pl.DataFrame, runs: int) -> Bits:
+    """Runs that have a time on every action."""
+    unknown = actions["at"].is_null().to_numpy() & (run_of_row >= 0)
+    acts = np.bincount(run_of_row[run_of_row >= 0], minlength=runs) > 0
+    return np.asarray(acts & (np.bincount(run_of_row[unknown], minlength=runs) == 0), dtype=np.bool_)
 
 
 def _in_time(actions: pl.DataFrame) -> Ints:
@@ -193,15 +248,11 @@ def _in_time(actions: pl.DataFrame) -> Ints:
     return actions.select(key.rank("ordinal").over("run_id").cast(pl.Int64)).to_series().to_numpy()
 
 
-def _gaps(actions: pl.DataFrame, at: Ints | None) -> Ints:
-    """Microseconds from the action before in the lane; 0 at its first and where times are not known."""
-    gaps = np.zeros(actions.height, dtype=np.int64)
-    if at is None or actions.height < 2:
-        return gaps
-    same = (actions["run_id"] == actions["run_id"].shift(1)) & (actions["agent"] == actions["agent"].shift(1))
-    inside = same.fill_null(False).to_numpy()[1:]
-    gaps[1:] = np.where(inside, np.maximum(at[1:] - at[:-1], 0), 0)
-    return gaps
+def lane_gaps(actions: pl.DataFrame) -> Ints:
+    """Microseconds from the action before in the lane; 0 at its first and beside an action without a time."""
+    at = pl.col("at").to_physical()
+    gap = at.diff().over("run_id", "agent").fill_null(0).clip(0).cast(pl.Int64)
+    return actions.select(gap).to_series().to_numpy()
 
 
 def _first_rows(incidents: pl.DataFrame) -> tuple[Ints, Ints]:

@@ -34,11 +34,13 @@ DELAYS = pl.Schema(
         "delay_us": pl.Int64(),
         "watched_events": pl.Int64(),
         "watched_us": pl.Int64(),
+        "timed": pl.Boolean(),
     }
 )
 """One row an incident with an onset. ``detected``: an alert fell inside it; ``delay_*``: from onset to the first such
 alert, null where not detected or without times. ``already``: the state was on at onset; counted apart. ``guard_ended``:
-someone ended the run, which was watched for ``watched_*`` from onset: undetected, it is censored there, not missed."""
+someone ended the run, which was watched for ``watched_*`` from onset: undetected, it is censored there, not missed.
+``timed``: its run has times; false leaves it out of curves in microseconds, found or missed, null says nothing."""
 
 DETECTION_CURVE = pl.Schema(
     {
@@ -111,6 +113,8 @@ def _usable(delays: pl.DataFrame, unit: Unit) -> pl.DataFrame:
     lacking = (pl.col("detected") & pl.col(f"delay_{unit}").is_null()) | (
         ~pl.col("detected") & pl.col("guard_ended") & pl.col(f"watched_{unit}").is_null()
     )
+    if unit == "us":
+        lacking |= ~pl.col("timed").fill_null(True)  # its misses too: hits alone would flatter
     return delays.filter(~pl.col("already") & ~lacking).sort("task_group", "run_id")
 
 

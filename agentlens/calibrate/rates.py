@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from agentlens.calibrate.board import NONE
 from agentlens.calibrate.bootstrap import rate_interval
 from agentlens.calibrate.certificate import bet_limit
+from agentlens.calibrate.incident_delays import delay_events, delay_us, timed_incidents
 from agentlens.calibrate.intervals import THIN_CELL, clopper_pearson, garwood, mcnemar
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ RATES = pl.Schema(
         "fpr_low": pl.Float64(),
         "fpr_high": pl.Float64(),
         "fpr_if_uncertain": pl.Float64(),
+        "uncertain_runs": pl.Int64(),
         "healthy_events": pl.Int64(),
         "false_alerts": pl.Int64(),
         "per_1000_events": pl.Float64(),
         "per_1000_low": pl.Float64(),
         "per_1000_high": pl.Float64(),
         "per_1000_method": pl.String(),
+        "exposed_runs": pl.Int64(),
+        "timed_runs": pl.Int64(),
         "per_active_hour": pl.Float64(),
         "per_wall_hour": pl.Float64(),
         "incidents": pl.Int64(),
@@ -50,11 +53,14 @@ RATES = pl.Schema(
         "detection": pl.Float64(),
         "detection_low": pl.Float64(),
         "detection_high": pl.Float64(),
+        "detection_if_uncertain": pl.Float64(),
         "detected_within": pl.Int64(),
         "detection_within": pl.Float64(),
         "detection_within_low": pl.Float64(),
         "median_delay_events": pl.Int64(),
+        "median_delay_events_last": pl.Int64(),
         "restricted_delay_events": pl.Float64(),
+        "timed_incidents": pl.Int64(),
         "median_delay_us": pl.Int64(),
         "alerts_per_incident": pl.Float64(),
         "median_reset_events": pl.Int64(),
@@ -81,9 +87,13 @@ RATES = pl.Schema(
 
 ``fpr``: mean over task groups of alarmed healthy runs over healthy runs. Its interval is exact where every group has
 one healthy run, else the inverted mixture bet. ``fpr_if_uncertain``: the same, an uncertain event counting as an
-alert. ``per_*``: false alerts over healthy exposure. ``detection``: incidents with an alert inside; ``_within``: at
+alert, and ``uncertain_runs`` those that have one. ``per_*``: false alerts over healthy exposure; per hour over the
+``timed_runs`` of the ``exposed_runs`` that have a time on every action.
+``detection``: incidents with an alert inside; ``_within``: at
 most that many events after the onset (null where no onset is known). Medians and the restricted mean count a miss as
-never: null where the median is never. ``alarms``: runs whose first judged alert is true or false; ``false_share`` is
+never: null where the median is never. Delays count from the first event that may be the onset, ``_last`` from the last;
+in microseconds they are of ``timed_incidents``, those in runs with times.
+``alarms``: runs whose first judged alert is true or false; ``false_share`` is
 their ratio. ``mean_alarm_step`` counts the lane's actions from 0. ``only_*``: discordant task groups (false) and
 incidents (detected) against the incumbent, with the exact McNemar p-value. ``thin``: below 20 healthy runs or
 incidents.
@@ -92,10 +102,11 @@ incidents.
 
 @dataclass(frozen=True, kw_only=True)
 class Looking:
-    """How rates are made: ``within_events`` is D of detection@D, ``longest_events`` cuts the restricted mean."""
+    """How rates are made: ``within_events`` is D of detection@D, ``longest_*`` cuts the restricted means."""
 
     within_events: int = 20
     longest_events: int = 100
+    longest_s: int = 3_600
     level: float = 0.95
 
 
@@ -134,7 +145,7 @@ class _Common:
         self.incidents: Bits = kept[runs] if runs.size else np.empty(0, dtype=bool)
         known = board.incidents.group_by("incident").agg(pl.col("onset_known").all()).sort("incident")
         self.known = self.incidents & known["onset_known"].to_numpy()
-        self.lane_start = _lane_starts(board)
+        self.lane_start = board.sweep.lane_start
 
     def losses(self, alarmed: Bits) -> Floats:
         """Share of alarming healthy runs of each group that has any."""
@@ -147,13 +158,6 @@ def group_losses(board: Board, healthy: Bits, alarmed: Bits) -> Floats:
     hits = np.bincount(board.group_of_run[healthy & alarmed], minlength=len(board.groups))
     some = sizes > 0
     return np.asarray(hits[some] / sizes[some], dtype=np.float64)
-
-
-def _lane_starts(board: Board) -> Ints:
-    actions = board.sweep.actions
-    first = pl.any_horizontal(pl.col(n) != pl.col(n).shift(1) for n in ("run_id", "agent")).fill_null(True)
-    opens = actions.select(first).to_series().to_numpy()
-    return np.maximum.accumulate(np.where(opens, np.arange(actions.height), 0))
 
 
 def _row(common: _Common, cell: int, looking: Looking, seed: int | None) -> dict[str, Any]:
@@ -190,6 +194,7 @@ def _false_runs(common: _Common, judged: Judged, looking: Looking) -> dict[str, 
         "fpr_low": low,
         "fpr_high": high,
         "fpr_if_uncertain": float(doubted.mean()) if doubted.size else None,
+        "uncertain_runs": int((judged.unsure & common.healthy).sum()),
     }
 
 
@@ -208,6 +213,7 @@ def _false_alerts(common: _Common, judged: Judged, looking: Looking, seed: int |
     board, spent = common.board, common.exposure
     alerts = np.where(common.kept, judged.false_alerts, 0)
     total, events = int(alerts.sum()), spent["events"]
+    timed = int(alerts[board.timed_runs].sum())
     low: float | None = None
     high: float | None = None
     method = "none"
@@ -227,23 +233,23 @@ def _false_alerts(common: _Common, judged: Judged, looking: Looking, seed: int |
         "per_1000_low": None if low is None else 1000 * low,
         "per_1000_high": None if high is None else 1000 * high,
         "per_1000_method": method,
-        "per_active_hour": total * _HOUR_US / spent["active_us"] if spent["active_us"] else None,
-        "per_wall_hour": total * _HOUR_US / spent["wall_us"] if spent["wall_us"] else None,
+        "exposed_runs": spent["runs"],
+        "timed_runs": spent["timed_runs"],
+        "per_active_hour": timed * _HOUR_US / spent["active_us"] if spent["active_us"] else None,
+        "per_wall_hour": timed * _HOUR_US / spent["wall_us"] if spent["wall_us"] else None,
     }
 
 
 def _events_by_group(common: _Common) -> Floats:
     board = common.board
-    rows = (board.run_of_row >= 0) & np.isin(board.truth.place, [1, 2])
-    rows[rows] = common.kept[board.run_of_row[rows]]
+    rows = board.healthy_rows(common.kept)
     groups = board.group_of_run[board.run_of_row[rows]]
     return np.bincount(groups, minlength=len(board.groups)).astype(np.float64)
 
 
 def delays(board: Board, judged: Judged) -> Ints:
-    """Events from the onset to the alert of each incident, in the lane of the alert; -1 where it is never detected."""
-    row = judged.detected
-    return np.where(row >= 0, np.maximum(row - board.truth.onset[row], 0), NONE)
+    """Events from the onset's first possible event to the alert of each incident; -1 where it is never detected."""
+    return delay_events(board, judged)
 
 
 def _detection(common: _Common, judged: Judged, looking: Looking) -> dict[str, Any]:
@@ -256,6 +262,8 @@ def _detection(common: _Common, judged: Judged, looking: Looking) -> dict[str, A
     within = int(((delay >= 0) & (delay <= looking.within_events)).sum())
     soon = clopper_pearson(within, delay.size, looking.level)
     alerts = judged.alerts[hit]
+    either = int((((judged.detected >= 0) | judged.doubtful) & mine).sum())
+    timed = known & timed_incidents(board) if known.size else known
     return {
         "incidents": total,
         "incidents_with_onset": int(known.sum()),
@@ -263,12 +271,15 @@ def _detection(common: _Common, judged: Judged, looking: Looking) -> dict[str, A
         "detection": interval.value,
         "detection_low": interval.low,
         "detection_high": interval.high,
+        "detection_if_uncertain": either / total if total else None,
         "detected_within": within if delay.size else None,
         "detection_within": soon.value,
         "detection_within_low": soon.low,
         "median_delay_events": _median_or_never(delay),
         "restricted_delay_events": float(late.mean()) if delay.size else None,
-        "median_delay_us": _median_us(board, judged, known),
+        "median_delay_events_last": _median_or_never(delay_events(board, judged, "last")[known]),
+        "timed_incidents": int(timed.sum()),
+        "median_delay_us": _median_or_never(delay_us(board, judged)[timed]),
         "alerts_per_incident": float(alerts.mean()) if alerts.size else None,
         "median_reset_events": int(np.median(judged.reset[hit])) if found else None,
     }
@@ -281,14 +292,6 @@ def _median_or_never(delay: Ints) -> int | None:
     ordered = np.sort(np.where(delay < 0, np.iinfo(np.int64).max, delay))
     middle = int(ordered[(delay.size - 1) // 2])
     return None if middle == np.iinfo(np.int64).max else middle
-
-
-def _median_us(board: Board, judged: Judged, known: Bits) -> int | None:
-    if board.at is None or not known.any():
-        return None
-    row, onset = judged.detected[known], board.first_row()[known]
-    passed = np.where(row >= 0, np.maximum(board.at[row] - board.at[onset], 0), NONE)
-    return _median_or_never(passed)
 
 
 def _alarms(common: _Common, judged: Judged, looking: Looking) -> dict[str, Any]:

@@ -9,6 +9,7 @@ those of `agentlens.detect.loops` and `agentlens.detect.episodes` run rule by ru
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -39,7 +40,7 @@ ACTION_ROWS = pl.Schema(
 ALERTS = pl.Schema(
     {"cell": pl.Int32(), "row": pl.Int32(), "onset": pl.Int32(), "last": pl.Int32(), "period": pl.Int32()}
 )
-DOUBTS = pl.Schema({"cell": pl.Int32(), "row": pl.Int32()})
+DOUBTS = pl.Schema({"cell": pl.Int32(), "row": pl.Int32(), "last": pl.Int32()})
 TOTALS = pl.Schema(
     {"cell": pl.Int32(), "alerts": pl.Int64(), "stuck_events": pl.Int64(), "uncertain_events": pl.Int64()}
 )
@@ -53,8 +54,8 @@ class Sweep:
     ``cells``: the classes, in order; ``cell`` in the frames is the position in it. ``actions`` (`ACTION_ROWS`):
     one row an action, sorted by lane and seq; ``row``, ``onset`` and ``last`` in the frames are positions in it.
     ``alerts`` (`ALERTS`): one row an episode: its alert, the first event of its first lap, its last stuck event
-    and its period. ``doubts`` (`DOUBTS`): the first uncertain event of each lane that has one. ``totals``
-    (`TOTALS`): one row a cell.
+    and its period. ``doubts`` (`DOUBTS`): one row a stretch of uncertain events of one lane, its first and its last.
+    ``totals`` (`TOTALS`): one row a cell.
     """
 
     cells: tuple[Cell, ...]
@@ -62,6 +63,13 @@ class Sweep:
     alerts: pl.DataFrame
     doubts: pl.DataFrame
     totals: pl.DataFrame
+
+    @cached_property
+    def lane_start(self) -> NDArray[np.int64]:
+        """Row of the first action of each action's lane."""
+        changes = (pl.col(name).ne_missing(pl.col(name).shift(1)) for name in LANE)
+        opens = self.actions.select(pl.any_horizontal(changes)).to_series().to_numpy()
+        return np.maximum.accumulate(np.where(opens, np.arange(self.actions.height), 0))
 
     def of(self, cell: int) -> pl.DataFrame:
         """Alerts of one cell with the run, lane, seq and time of alert and onset."""
@@ -99,7 +107,7 @@ def sweep(
     for part in found:
         shift = pl.lit(offset, dtype=pl.Int32)
         alerts.append(part.alerts.with_columns(pl.col("row", "onset", "last") + shift))
-        doubts.append(part.doubts.with_columns(pl.col("row") + shift))
+        doubts.append(part.doubts.with_columns(pl.col("row", "last") + shift))
         totals += part.totals
         offset += part.actions.height
     return Sweep(
@@ -131,7 +139,7 @@ def _part(
     totals = np.zeros((len(keys), 3), dtype=np.int64)
     none = np.empty(0, dtype=np.int32)
     alerts: list[tuple[Ints, ...]] = [(none,) * 4] * len(keys)
-    doubts: list[tuple[Ints, ...]] = [(none,)] * len(keys)
+    doubts: list[tuple[Ints, ...]] = [(none,) * 2] * len(keys)
     modes: dict[tuple[Evidence, int | None], list[int]] = {}
     for number, key in enumerate(keys):
         modes.setdefault(key[:2], []).append(number)
@@ -144,7 +152,7 @@ def _part(
             begins, last = starts_of_episodes(facts, stuck, period, stretch)
             totals[n] = begins.size, stuck.size, uncertain.size + unreachable.size
             alerts[n] = stuck[begins], (stuck - stretch + 1)[begins], last, period[begins]
-            doubts[n] = (_first_of_lanes(facts.start, uncertain, unreachable),)
+            doubts[n] = stretches(np.union1d(uncertain, unreachable), facts.start)
     return _Part(
         actions=lanes.select(list(ACTION_ROWS)),
         alerts=_frame(ALERTS, alerts),
@@ -153,10 +161,20 @@ def _part(
     )
 
 
-def _first_of_lanes(start: Ints, uncertain: Ints, unreachable: Ints) -> Ints:
-    rows = np.union1d(uncertain, unreachable) if unreachable.size else uncertain
-    _, first = np.unique(start[rows], return_index=True)
-    return rows[first].astype(np.int32)
+def stretches(rows: Ints | NDArray[np.int64], lane_start: Ints | NDArray[np.int64]) -> tuple[Ints, Ints]:
+    """First and last row of each stretch of neighbours of one lane, of sorted rows.
+
+    Examples
+    --------
+    >>> first, last = stretches(np.array([1, 2, 3, 4, 8]), np.array([0, 0, 0, 3, 3, 3, 3, 3, 3]))
+    >>> first.tolist(), last.tolist()
+    ([1, 3, 8], [2, 4, 8])
+    """
+    if not rows.size:
+        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(lane_start[rows]) != 0))
+    first, last = np.concatenate([[0], breaks + 1]), np.concatenate([breaks, [rows.size - 1]])
+    return rows[first].astype(np.int32), rows[last].astype(np.int32)
 
 
 def _frame(schema: pl.Schema, pieces: Sequence[tuple[Ints, ...]]) -> pl.DataFrame:

@@ -61,10 +61,10 @@ class Truth:
     """Labels laid over the actions of a sweep.
 
     ``runs``: ``run_id, state`` (``healthy``, ``incident``, ``partly`` for runs with healthy stretches only), one row
-    a labelled run. ``incidents``: ``incident, run_id, lo, hi, end, start, stop, watched, onset_known, observed_until,
-    kind, found_by``, one row an incident and lane it may be in (rows ``start..stop``); its first event is one of
-    ``lo..hi``, and it was watched up to row ``watched``. ``place`` (`Place`) and ``incident`` (-1: none) are one value
-    an action; ``onset``, ``onset_hi`` and ``end`` are rows of the incident that it lies in, in its lane.
+    a labelled run. ``incidents``: ``incident, run_id, lo, hi, end, start, stop, watched, onset_known, end_known,
+    observed_until, kind, found_by``, one row an incident and lane it may be in (rows ``start..stop``); its first event
+    is one of ``lo..hi``, and it was watched up to row ``watched``. ``place`` (`Place`) and ``incident`` (-1: none) are
+    one value an action; ``onset``, ``onset_hi`` and ``end`` are rows of the incident that it lies in, in its lane.
     ``excluded``: runs that are left out whole. ``actionless``: incidents of lanes without any action, which no rule
     can see: they are in no count but this.
     """
@@ -295,6 +295,7 @@ def _incidents(
         "stop",
         "watched",
         known.alias("onset_known"),
+        (pl.col("end_seq").is_not_null() | pl.col("end_at").is_not_null()).alias("end_known"),
         "observed_until",
         "kind",
         "found_by",

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
-from agentlens.calibrate.delay import DELAYS
 from agentlens.calibrate.drift import DRIFT, drift
 from agentlens.calibrate.pareto import Sample
 from agentlens.calibrate.rates import delays
@@ -114,39 +112,6 @@ def missed(
             ).cast(dict(MISSED))  # type: ignore[arg-type]
         )
     return pl.concat(parts).sort("rule", "run_id", "onset_seq")
-
-
-def delay_rows(board: Board, cell: int, splits: Sequence[str]) -> pl.DataFrame:
-    """Delays of one cell (`agentlens.calibrate.delay.DELAYS`) over incidents whose onset is known."""
-    judged = board.judged(cell)
-    run = board.incident_runs()
-    facts = board.incidents.sort("lo").unique("incident", keep="first").sort("incident")
-    if not run.size:
-        return DELAYS.to_frame()
-    late, at = delays(board, judged), board.at
-    lo, stop = facts["lo"].to_numpy(), facts["stop"].to_numpy()
-    detected = judged.detected >= 0
-    frame = pl.DataFrame(
-        {
-            "run_id": facts["run_id"],
-            "task_group": board.runs["task_group"].gather(run.tolist()),
-            "detected": detected,
-            "already": judged.already & ~detected,
-            "guard_ended": facts["observed_until"].is_not_null(),
-            "delay_events": late,
-            "delay_us": late * 0 if at is None else np.maximum(at[judged.detected] - at[lo], 0),
-            "watched_events": stop - lo,
-            "watched_us": stop * 0 if at is None else at[stop] - at[lo],
-        }
-    )
-    timed = pl.lit(at is not None)
-    frame = frame.with_columns(
-        pl.when("detected").then("delay_events").alias("delay_events"),
-        pl.when(pl.col("detected") & timed).then("delay_us").alias("delay_us"),
-        pl.when(timed).then("watched_us").alias("watched_us"),
-    )
-    mine = board.in_splits(splits)[run] & facts["onset_known"].to_numpy()
-    return frame.filter(pl.Series(mine)).cast(dict(DELAYS)).sort("task_group", "run_id")  # type: ignore[arg-type]
 
 
 def sample(found: LoopCalibration, cells: Sequence[int], splits: Sequence[str]) -> Sample | None:

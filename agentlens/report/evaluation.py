@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-
 from agentlens.calibrate.board import Board
 from agentlens.calibrate.chains import loosened
 from agentlens.calibrate.grid import Setting, baselines, classes, full_windows, key_of
 from agentlens.calibrate.labels import labels_digest
 from agentlens.calibrate.rates import Looking, rates
 from agentlens.calibrate.spans import groups_of, run_spans
-from agentlens.calibrate.sweep import Sweep, sweep
+from agentlens.calibrate.sweep import DOUBTS, Sweep, stretches, sweep
 from agentlens.calibrate.truth import Matching, Place, Truth, lay, strongest
 from agentlens.errors import InputError
 from agentlens.model.enums import Verdict
@@ -143,8 +142,9 @@ def _as_judged(found: Sweep, made: Material) -> Sweep:
         pl.col("period").cast(pl.Int32),
     )
     doubtful = made.verdicts.filter(pl.col("verdict") == str(Verdict.UNCERTAIN))
-    first = doubtful.group_by(key).agg(pl.col("seq").min()).join(where, on=[*key, "seq"])
-    doubts = first.select(pl.lit(IN_FORCE, dtype=pl.Int32).alias("cell"), "row")
+    rows = doubtful.join(where, on=[*key, "seq"])["row"].sort().to_numpy()
+    first, last_doubt = stretches(rows, found.lane_start)
+    doubts = pl.DataFrame({"cell": IN_FORCE, "row": first, "last": last_doubt}, schema=DOUBTS)
     return replace(
         found,
         alerts=pl.concat([alerts, found.alerts.filter(pl.col("cell") != IN_FORCE)]).sort("cell", "row"),

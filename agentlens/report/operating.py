@@ -6,28 +6,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-
 from agentlens.calibrate.certificate import Status
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
-from agentlens.calibrate.delay import DELAYS, DETECTION_CURVE, detection_curve
+from agentlens.calibrate.delay import DETECTION_CURVE, detection_curve
+from agentlens.calibrate.incident_delays import incident_delays
 from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
 from agentlens.calibrate.ppv import BASE_RATES, PREDICTIVE, predictive_values
-from agentlens.calibrate.rates import delays
-from agentlens.calibrate.views import side_by_side
 from agentlens.errors import SettingsError
-from agentlens.report import charts
 from agentlens.report.document import Picture, Section
-from agentlens.report.evaluation import SPLIT
 from agentlens.report.grid_charts import certified_tiles
 from agentlens.report.listing import listing, share
+
+from agentlens.calibrate.views import side_by_side
+from agentlens.report import charts
+from agentlens.report.evaluation import SPLIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentlens.report.cases import Bench
-    from agentlens.report.evaluation import Evaluation
     from agentlens.report.triage import Part
+
+    from agentlens.report.evaluation import Evaluation
 
 DRAWS: Final = 400
 LIMIT: Final = 0.01
@@ -212,36 +213,9 @@ def _curves(found: Evaluation, named: list[int]) -> pl.DataFrame:
     parts = [pl.DataFrame(schema={"rule": pl.String, **DETECTION_CURVE})]
     if not board.incident_ids.size:
         return parts[0]
-    known = (
-        board.incidents.group_by("incident")
-        .agg(
-            pl.col("onset_known").all(),
-            pl.col("observed_until").is_not_null().any(),
-            (pl.col("stop") - pl.col("lo")).max().alias("watched"),
-        )
-        .sort("incident")
-    )
-    groups = board.runs["task_group"].gather(board.incident_runs().tolist())
-    runs = board.runs["run_id"].gather(board.incident_runs().tolist())
+    splits = board.runs["split"].unique().sort().to_list()
     for cell in named:
-        judged = board.judged(cell)
-        late = delays(board, judged)
-        frame = pl.DataFrame(
-            {
-                "run_id": runs,
-                "task_group": groups,
-                "detected": late >= 0,
-                "already": judged.already & (late < 0),
-                "guard_ended": known["observed_until"],
-                "delay_events": late,
-                "delay_us": None,
-                "watched_events": known["watched"],
-                "watched_us": None,
-            },
-            schema=DELAYS,
-            strict=False,
-        ).with_columns(pl.when("detected").then("delay_events").alias("delay_events"))
-        curve = detection_curve(frame.filter(known["onset_known"]), draws=DRAWS)
+        curve = detection_curve(incident_delays(board, cell, splits), draws=DRAWS)
         name = _name(found, cell)
         parts.append(curve.select(pl.lit(name).alias("rule"), *DETECTION_CURVE))
     return pl.concat(parts)

@@ -5,18 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
 from agentlens.api import rule_book
-from agentlens.calibrating import PROFILE, Calibration, calibrate
 from agentlens.errors import SettingsError
 from agentlens.verbs.console import console, plain, print_pairs, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables
+
+from agentlens.calibrating import PROFILE, Calibration, calibrate
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from rich.console import Console
 
+_INTERVALS = {
+    "clopper_pearson": "exact",
+    "clopper_pearson_groups": "exact over groups",
+    "mixture_bet": "bet",
+    "poisson": "Poisson",
+    "cluster_bootstrap": "bootstrap",
+    "both_at_97.5": "both ends",
+}
 _MEANING = {
     "CERTIFIED": "the limit holds, up to the chance delta",
     "PROVISIONAL": "looks fine, but there are too few task groups to promise it",
@@ -80,6 +88,7 @@ def show(result: Calibration) -> None:
     print_pairs(out, _facts(result, told, made))
     share = told["objective"] == "share"
     print_table(out, "Rules on explore and certify", _rules(result, share=share), wrap=())
+    _measures(out, result)
     walked = result.certificate.select(
         "rule",
         "groups",
@@ -192,6 +201,38 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
         pl.col("median_delay_events").alias("delay"),
         *thin,
     )
+
+
+def _measures(out: Console, result: Calibration) -> None:
+    """Print every quantity of the recommended rule (else of the one in use) with its interval and what it is out of."""
+    rules = result.measures["rule"].unique(maintain_order=True).to_list()
+    if not rules:
+        return
+    scale = pl.when(pl.col("unit") == "share").then(100.0).otherwise(1.0)
+    sign = pl.when(pl.col("unit") == "share").then(pl.lit(" %")).otherwise(pl.lit(""))
+    value, low, high = (
+        (pl.col(n) * scale).round_sig_figs(3).cast(pl.String) for n in ("value", "low", "high")
+    )
+    made = pl.col("interval").replace(_INTERVALS)
+    limits = pl.concat_str(low, pl.lit(" to "), high.fill_null("never"), pl.lit(" "), made)
+    mine = result.measures.filter(pl.col("rule") == rules[0])
+    # where the onset is one event, both ends of its interval are the same
+    twice = pl.struct("quantity", "unit", "value", "low", "high").is_first_distinct() | (
+        pl.col("onset") != "last"
+    )
+    unit = pl.when(pl.col("unit").is_in(["events", "seconds"])).then(pl.concat_str(pl.lit(", "), "unit"))
+    late = pl.when(pl.col("onset") == "last").then(pl.lit(", from the last event that may be the onset"))
+    shown = mine.filter(twice.fill_null(True)).select(
+        pl.concat_str("quantity", unit, late, ignore_nulls=True).alias("quantity"),
+        pl.concat_str(value, sign).fill_null("never").alias("value"),
+        pl.when(pl.col("interval") != "none").then(limits).alias("95 %"),
+        pl.concat_str(_of("count", "of"), pl.lit(" "), "counted").alias("of"),
+        pl.concat_str(pl.when("thin").then(pl.lit("thin; ")), pl.col("note"), ignore_nulls=True).alias(
+            "note"
+        ),
+    )
+    title = f"What {plain(rules[0])} does on explore and certify"
+    print_table(out, title, shown, limit=shown.height, wrap=("quantity", "note"))
 
 
 def _of(count: str, total: str) -> pl.Expr:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from agentlens.calibrate.delay import (
     DELAYS,
@@ -33,6 +36,7 @@ def delays(
             "delay_us": [None if d is None else d * 1_000_000 for d, _ in rows],
             "watched_events": [w for _, w in rows],
             "watched_us": [None if w is None else w * 1_000_000 for _, w in rows],
+            "timed": [None] * len(rows),
         },
         schema=DELAYS,
     )
@@ -151,3 +155,56 @@ def test_bad_input_is_one_clear_line() -> None:
         detection(delays((1, None)), 0)
     with pytest.raises(SchemaError, match="delays lack"):
         detection(pl.DataFrame({"already": [False]}), 3)
+
+
+def test_misses_of_untimed_runs_are_no_misses_in_seconds() -> None:
+    """A run without times gives neither hits nor misses in seconds: its misses alone would lower the curve."""
+    frame = delays((2, None), (4, None), (None, None), (None, None), timed=[True, False, True, False])
+    row = one(frame, 10_000_000, unit="us")
+    assert (row["incidents"], row["untimed"], row["detected"], row["missed"], row["share"]) == (
+        2,
+        2,
+        1,
+        1,
+        0.5,
+    )
+    assert one(frame)["share"] == 0.5
+    assert one(frame)["incidents"] == 4
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["found", "missed", "guarded"]), st.integers(0, 12)), min_size=1, max_size=40
+)
+
+
+def told(rows: list[tuple[str, int]]) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+    """Delays, and the same as times (a miss is watched for ever) with whether the detection was seen."""
+    frame = delays(*[(t if kind == "found" else None, t if kind == "guarded" else None) for kind, t in rows])
+    time = np.array([1e9 if kind == "missed" else t for kind, t in rows])
+    return frame, time, np.array([kind == "found" for kind, _ in rows])
+
+
+@given(rows=ROWS)
+@settings(max_examples=60, deadline=None)
+def test_the_curve_is_kaplan_meier_with_misses_at_infinity(rows: list[tuple[str, int]]) -> None:
+    """At every delay seen it equals one minus SciPy's survival function."""
+    frame, time, seen = told(rows)
+    curve = detection_curve(frame, draws=2)
+    theirs = stats.ecdf(stats.CensoredData(uncensored=time[seen], right=time[~seen])).sf
+    for after, share in curve.select("after", "share").rows():
+        assert share == pytest.approx(1 - float(theirs.evaluate(after)))
+    assert curve.height == np.unique(time[seen]).size
+    assert one(frame, 20)["missed"] == sum(kind == "missed" for kind, _ in rows)
+
+
+@given(rows=ROWS)
+@settings(max_examples=30, deadline=None)
+def test_curve_and_restricted_mean_equal_those_of_lifelines(rows: list[tuple[str, int]]) -> None:
+    """A second opinion, where the library is there: the curve, and the mean of delays cut at twenty events."""
+    lifelines = pytest.importorskip("lifelines", reason="needs lifelines")
+    frame, time, seen = told(rows)
+    model = lifelines.KaplanMeierFitter().fit(time, seen)
+    for after, share in detection_curve(frame, draws=2).select("after", "share").rows():
+        assert share == pytest.approx(1 - float(model.predict(after)))
+    mean = lifelines.utils.restricted_mean_survival_time(model, t=20)
+    assert one(frame, 20)["restricted_mean"] == pytest.approx(mean)

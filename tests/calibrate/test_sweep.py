@@ -66,14 +66,27 @@ def disagreement(events: pl.DataFrame, cells, policies: Policies | None, chosen)
             pl.col("period").cast(pl.Int32),
         ).sort("run_id", "agent", "seq")
         mine = found.of(n).select("run_id", "agent", "seq", "onset_seq", "period")
-        doubts = verdicts.filter(pl.col("verdict") == "uncertain").unique(["run_id", "agent"], keep="first")
+        lane = pl.struct("run_id", "agent")
+        unsure = pl.col("verdict") == "uncertain"
+        same = (lane == lane.shift(1)).fill_null(False) & unsure.shift(1).fill_null(False)
+        doubts = verdicts.filter(unsure & ~same)
         doubted = found.actions[found.doubts.filter(pl.col("cell") == n)["row"].to_list()]
         if found.totals.row(n) != expected or not mine.equals(alerts):
             return f"{cells[n].text}: {found.totals.row(n)} {expected}\n{mine}\n{alerts}"
         if sorted(doubted.select("run_id", "agent", "seq").rows()) != sorted(
             doubts.select("run_id", "agent", "seq").rows()
         ):
-            return f"{cells[n].text}: other first doubts"
+            return f"{cells[n].text}: other stretches of doubt"
+        if (
+            int(
+                found.doubts.filter(pl.col("cell") == n)
+                .select(pl.col("last") - pl.col("row") + 1)
+                .sum()
+                .item()
+            )
+            != expected[3]
+        ):
+            return f"{cells[n].text}: other lengths of doubt"
     return None
 
 
