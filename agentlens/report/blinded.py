@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from agentlens.report.cases import address
+from agentlens.report.cases import address, letters
 from agentlens.report.document import Case, Link, Page, Section, Step, render
 from agentlens.report.strip import strip
 from agentlens.report.words import plural
@@ -63,8 +63,7 @@ def _case(
     facts: list[tuple[str, Cell]] = [("Run", row["run_id"])]
     facts += [("Agent", row["agent"])] if row["agent"] else []
     facts.append(("Actions", f"{lane.first} to {lane.last} of {lane.total}"))
-    letters = {step["letter"]: step["tool"] or "?" for step in lane.steps}
-    facts.append(("Letters", ", ".join(f"{letter}: {tool}" for letter, tool in sorted(letters.items()))))
+    facts.append(("Letters", letters(lane)))
     link = address(made.link, row["run_id"], trace)
     facts += [("Trace", Link(text="open in your trace viewer", url=link))] if link else []
     steps = tuple(

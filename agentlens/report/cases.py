@@ -124,9 +124,15 @@ def make_case(bench: Bench, row: dict[str, Any], number: int) -> Case:
         tags=(Badge(word="stuck_loop"), *bench.notes.get(key, ())),
         text=(why(row, peak), *_after(bench, row)),
         steps=tuple(_steps(lane, row, peak, made.boundaries.get("handoffs"))),
-        facts=tuple(_facts(bench, row, peak)),
+        facts=(("Letters", letters(lane)), *_facts(bench, row, peak)),
         revealed=_revealed(made, row),
     )
+
+
+def letters(lane: Strip) -> str:
+    """Say which tool each letter of a strip stands for; letters that stand for one tool are different arguments."""
+    tools = {step["letter"]: shortened(step["tool"] or "?", 40) for step in lane.steps}
+    return ", ".join(f"{letter}: {tool}" for letter, tool in tools.items())
 
 
 def _peak(bench: Bench, row: dict[str, Any]) -> dict[str, Any]:

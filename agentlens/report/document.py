@@ -190,7 +190,9 @@ def render(page: Page) -> str:
         specs=[embedded(picture.spec) for picture in pictures],
         numbers={id(picture): number for number, picture in enumerate(pictures)},
         pid=id,
-        breakable=Markup("_<wbr>"),  # a long name breaks after an underscore, and is copied without a trace of it
+        breakable=Markup(
+            "_<wbr>"
+        ),  # a long name breaks after an underscore, and is copied without a trace of it
         kind=lambda cell: type(cell).__name__,
         page_rows=PAGE_ROWS,
         page_cases=PAGE_CASES,

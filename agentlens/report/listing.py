@@ -20,7 +20,13 @@ LISTED: Final = 200
 
 
 def _amount(said: Callable[[Any], str], scale: float = 1.0) -> Callable[[Any], Cell]:
-    return lambda value: Amount(text=said(value), value=None if value is None else round(value * scale, 6))
+    return lambda value: Amount(text=said(value), value=None if value is None else _plain(value * scale))
+
+
+def _plain(value: float) -> float:
+    """Return a whole number as one, so that it is saved as one."""
+    rounded = round(value, 6)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def share(value: float | None) -> str:
@@ -35,8 +41,14 @@ def share(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, without an exponent where it can be helped."""
-    return ABSENT if value is None else f"{value:,.4g}"
+    """Four significant digits, without an exponent where it can be helped.
+
+    >>> number(17849.6), number(0.25), number(1.5e-05)
+    ('17,850', '0.25', '1.5e-05')
+    """
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
 
 
 def _word(value: Any) -> Cell:

@@ -1,10 +1,11 @@
 "use strict";
 (() => {
   const ink = { labelColor: "currentColor", titleColor: "currentColor", tickColor: "currentColor",
-    domainColor: "currentColor", subtitleColor: "currentColor", gridOpacity: 0.25 };
+    domainColor: "currentColor", subtitleColor: "currentColor", gridColor: "#808080", gridOpacity: 0.25 };
   const config = { background: "transparent", axis: ink, legend: ink, title: { ...ink, color: "currentColor", anchor: "start", frame: "group", offset: 8 },
     view: { stroke: "#88888855" }, style: { "guide-label": { fill: "currentColor" },
-    "guide-title": { fill: "currentColor" }, "group-title": { fill: "currentColor" } } };
+    "guide-title": { fill: "currentColor" }, "group-title": { fill: "currentColor" } },
+    text: { color: "currentColor" }, rule: { color: "currentColor" } };
   for (const place of document.querySelectorAll("[data-spec]")) {
     const spec = JSON.parse(document.getElementById(place.dataset.spec).textContent);
     // ast: expressions are interpreted, never compiled, so the page can forbid evaluation

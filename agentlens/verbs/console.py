@@ -72,7 +72,7 @@ def cell(value: object) -> str:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, float):
-        return f"{value:,.4g}"
+        return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:,.4g}"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list):

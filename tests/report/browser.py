@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 WAIT_S = 60
 _LAUNCH = (  # Chromium reads file 3 and writes file 4
     "import os, sys; r, w = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]));"
-    " os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"
+    " os.dup2(r, 3); os.dup2(w, 4); os.set_inheritable(3, True); os.set_inheritable(4, True);"
+    " os.execv(sys.argv[3], sys.argv[3:])"
 )
 _FLAGS = (
     "--headless=new",
