@@ -104,7 +104,9 @@ def mapping(sql: str | Path | None) -> str | None:
 
 
 def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
-    """Take a rule, a named rule, or a rule file (also a profile) for a rule book; None is the default rule.
+    """Take a rule, a named rule, one with arguments (``"laps(4, 2, 2)"``), or a rule file (also a profile).
+
+    None is the default rule.
 
     Raises
     ------
@@ -112,6 +114,7 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
         For a name that is neither a rule nor a file.
     """
     from agentlens.detect.profile_rules import RuleBook
+    from agentlens.detect.rule_text import is_rule_text, rule_table_of
     from agentlens.detect.rules import Rule as RuleClass
     from agentlens.detect.rules import laps
 
@@ -119,6 +122,8 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
         return RuleBook.of(laps())
     if isinstance(rule, RuleBook | RuleClass):
         return RuleBook.of(rule)
+    if isinstance(rule, str) and is_rule_text(rule) and not Path(rule).exists():
+        return RuleBook.from_mapping({"default": rule_table_of(rule)})
     if not Path(rule).exists() and Path(rule).suffix == "":
         return RuleBook.from_mapping({"default": {"rule": str(rule)}})
     return RuleBook.load(Path(rule))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
 from agentlens._version import __version__
 from agentlens.data import Data, Opened, action_kinds, each, open_data
 from agentlens.errors import InputError
@@ -36,14 +37,15 @@ class Calibration(Tables):
     ``measures``: of each shown rule every quantity with its interval (`agentlens.calibrate.measures`).
 
     ``rates``: every class of settings on explore and certify; ``test``: the shown rules on the test split, empty
-    where there is none. Schemas are in `agentlens.calibrate`: rates, recommend (certificate), views (cases, missed),
-    delay, pareto, chance, ppv, drift, ack_limits.
+    where there is none; ``nested``: the folds, empty where there are splits. Schemas are in `agentlens.calibrate`:
+    rates, recommend (certificate), nested, views (cases, missed), delay, pareto, chance, ppv, drift, ack_limits.
     """
 
     rates: pl.DataFrame
     measures: pl.DataFrame
     test: pl.DataFrame
     certificate: pl.DataFrame
+    nested: pl.DataFrame
     settings: pl.DataFrame
     splits: pl.DataFrame
     labels: pl.DataFrame
@@ -98,8 +100,12 @@ def calibrate(
     delta: float = 0.05,
     objective: Objective = "fpr",
     max_uncertain: float | None = None,
+    max_alerts_per_hour: float | None = None,
+    alerts_cap: float | None = None,
+    only: Sequence[Rule | RuleBook | str | Path] = (),
     seed: int = 0,
     shares: tuple[float, float, float] | None = None,
+    folds: int | None = None,
     largest: int | None = None,
     incumbent: Rule | RuleBook | str | Path | None = None,
     within_events: int = 20,
@@ -130,12 +136,20 @@ def calibrate(
         ``fpr`` limits alarms per healthy run, ``share`` the share of false ones among alarms.
     max_uncertain
         A second limit: healthy runs whose only mark is an uncertain event.
+    max_alerts_per_hour, alerts_cap
+        A third limit: false alerts per active hour of healthy runs, a mean over task groups whose rates count for at
+        most the cap (ten times the limit where None). Groups without times count as at the cap.
+    only
+        Rules that were fixed before these data were seen, in the order in which they are to be tested: nothing is
+        chosen on explore, and the first has the whole of ``delta`` for itself.
     seed, shares
-        Of the splits: explore, certify, test. Shares are chosen from the number of groups where None; without an
-        explore share the chain is the one from the incumbent, whole, fixed beforehand.
+        Of the splits: explore, certify, test. Shares are chosen from counts alone where None; without an explore
+        share the chain is fixed beforehand (for ``share`` the one from the incumbent).
+    folds
+        Nested cross-validation over that many folds instead of splits: PROVISIONAL at most. Where None and no shares
+        are given it is used (five folds) when the data are too few for any rule to be certified.
     largest
-        For ``share``: M, the most runs of a task group that count, the same ones for a seed. None: all of them, and M
-        is the size of the largest group.
+        For ``share``: M, the most runs that a task group may count for. None: from the groups' sizes.
     incumbent
         The rule in use, that others are compared with.
     within_events
@@ -160,13 +174,16 @@ def calibrate(
     setting = baselines()[0]
     if incumbent is not None:
         rule = rule_book(incumbent).default
-        setting = Setting(family="incumbent", text=rule.name, rule=rule)
+        setting = Setting(family="incumbent", text=_text_of(incumbent, rule), rule=rule)
+    given = [(one, rule_book(one).default) for one in only]
     plan = Plan(
         goal=Goal(
             objective=objective,
             max_fpr=max_fpr,
             delta=delta,
             max_uncertain=max_uncertain,
+            max_alerts_per_hour=max_alerts_per_hour,
+            alerts_cap=alerts_cap,
             seed=seed,
             largest=largest,
             looking=Looking(within_events=within_events),
@@ -174,6 +191,8 @@ def calibrate(
         shares=shares,
         matching=Matching(tol_events=tol_events, grace_events=grace_events),
         incumbent=setting,
+        only=tuple(Setting(family="given", text=_text_of(one, rule), rule=rule) for one, rule in given),
+        folds=folds,
     )
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     selection = Selection.parse(since, until, workflow, agent)
@@ -200,6 +219,13 @@ def calibrate(
         "selection": [str(value) for value in (since, until, workflow, agent) if value is not None] or None,
     }
     return _result(found, opened, parts, loaded, made)
+
+
+def _text_of(given: Rule | RuleBook | str | Path, rule: Rule) -> str:
+    """Call a rule what it was called: a file by the name of its rule, a rule with arguments by its text."""
+    from agentlens.detect.rule_text import is_rule_text
+
+    return str(given) if isinstance(given, str) and is_rule_text(given) else rule.name
 
 
 def _selected(events: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
@@ -251,12 +277,11 @@ def _result(
     policies: Policies | None,
     made: dict[str, Any],
 ) -> Calibration:
+    from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
     from agentlens.calibrate.counterfactual import counterfactuals
     from agentlens.calibrate.drift import DRIFT
     from agentlens.calibrate.rates import RATES
-
-    from agentlens.calibrate import views
 
     shown, seen = found.shown(), ("explore", "certify")
     tables = _trade_offs(found, seen)
@@ -277,6 +302,7 @@ def _result(
         rates=found.rates,
         test=found.test_rates() if openings else RATES.to_frame(),
         certificate=found.answer.certificate,
+        nested=found.nested,
         settings=found.settings(),
         splits=found.splits.frame.join(found.truth.runs, on="run_id", how="left", maintain_order="left"),
         labels=found.labels,
@@ -296,14 +322,13 @@ def _result(
 
 def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
     """Detection, its curve, selection stability, the operating picture and predictive values."""
+    from agentlens.calibrate import views
     from agentlens.calibrate.delay import DETECTION, DETECTION_CURVE, detection, detection_curve
     from agentlens.calibrate.incident_delays import ONSETS, incident_delays
     from agentlens.calibrate.intervals import clopper_pearson
     from agentlens.calibrate.measures import MEASURES, measures
     from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
     from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
-
-    from agentlens.calibrate import views
 
     goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
     frames = {
@@ -345,16 +370,18 @@ def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.D
 
 def _open_test(found: LoopCalibration, opened: Opened) -> tuple[int, str]:
     """Record the opening of the test split; 0 and the reason where it stays closed."""
-    from agentlens.calibrate.ledger import opening
+    from agentlens.calibrate.ledger import opening, run_marks
 
     if not found.board.in_splits(["test"]).any():
-        return 0, "no split was kept for it"
+        kept = "every fold was judged in its turn" if found.nested.height else "no split was kept for it"
+        return 0, kept
     if found.answer.cell is None:
         return 0, "no rule to look at it with"
     if opened.lake is None:
         return 1, ""
     entry = {
         "test_split": _test_digest(found),
+        "runs": run_marks(found.splits.runs("test")["run_id"]),
         "labels": found.truth.digest,
         "plan": found.plan.digest,
         "rule": found.cells[found.answer.cell].rule.digest,

@@ -261,7 +261,7 @@ def test_the_store_takes_no_label_that_calibrate_would_refuse(lake, tmp_path, ca
 def test_a_share_says_on_screen_and_in_the_profile_how_it_was_made(lake, made, tmp_path, capsys):
     """M and what fixed it, the stake, runs left out, where the chain's start came from, and that no test was kept."""
     out = tmp_path / "out"
-    assert calibrated(lake, made[1], out, "--objective", "share") == 0
+    assert calibrated(lake, made[1], out, "--objective", "share", "--shares", "0.2,0.8,0") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "M = 1 (the largest group)" in said
     assert "its start chosen on explore" in said
@@ -269,7 +269,7 @@ def test_a_share_says_on_screen_and_in_the_profile_how_it_was_made(lake, made, t
     profile = tomllib.loads((out / "profile.toml").read_text())["profile"]
     assert profile["largest"] == 1
     assert profile["largest_from"] == "the largest group"
-    assert profile["dropped_runs"] == 0
+    assert (profile["largest_group"], profile["larger_groups"]) == (1, 0)
     assert profile["stake"] == pytest.approx(0.75 / 0.9)
     assert (profile["chain_from"], profile["test_split"]) == ("explore", False)
     assert calibrated(lake, made[1], out, "--objective", "share", "--shares", "0,1,0", "--largest", "1") == 0

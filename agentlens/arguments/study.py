@@ -44,6 +44,26 @@ def calibrate(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="also limit healthy runs with nothing but uncertain events",
     )
+    parser.add_argument(
+        "--max-alerts-per-hour",
+        type=float,
+        metavar="X",
+        help="also limit false alerts per active hour of healthy runs, averaged over tasks (needs times)",
+    )
+    parser.add_argument(
+        "--alerts-cap",
+        type=float,
+        metavar="Y",
+        help="alerts per hour that a task counts for at most (default ten times the limit)",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="test this rule, fixed before the data were seen: a name, a rule file, or 'laps(4, 2, 2)'; "
+        "again for a next one, tested where those before it passed",
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="where profile.toml and the tables go")
     parser.add_argument("--incumbent", metavar="FILE|NAME", help="the rule in use (default laps)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and draws (default 0)")
@@ -53,10 +73,16 @@ def calibrate(parser: argparse.ArgumentParser) -> None:
         help="shares of explore, certify and test (default: by the number of groups)",
     )
     parser.add_argument(
+        "--folds",
+        type=int,
+        metavar="N",
+        help="nested cross-validation instead of splits: PROVISIONAL at most (default where data are too few)",
+    )
+    parser.add_argument(
         "--largest",
         type=int,
         metavar="N",
-        help="with --objective share: count at most N runs of a task group (default: all)",
+        help="with --objective share: a task group counts for N runs at most (default: by the sizes)",
     )
     parser.add_argument(
         "--within", type=int, default=20, metavar="N", help="D of detection@D, events (default 20)"

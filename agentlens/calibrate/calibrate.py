@@ -11,6 +11,7 @@ import polars as pl
 
 from agentlens.calibrate.board import Board
 from agentlens.calibrate.chains import chains, loosened
+from agentlens.calibrate.design import EVERYTHING, Counts, Shares, can_certify, default_shares
 from agentlens.calibrate.grid import (
     Cell,
     Setting,
@@ -23,8 +24,9 @@ from agentlens.calibrate.grid import (
     surprises,
 )
 from agentlens.calibrate.labels import conform_labels, labels_digest
+from agentlens.calibrate.nested import FOLDS, NESTED, nested_answer
 from agentlens.calibrate.rates import rates
-from agentlens.calibrate.recommend import Goal, Recommendation, default_shares, recommend
+from agentlens.calibrate.recommend import Goal, Recommendation, recommend
 from agentlens.calibrate.spans import groups_of, run_spans
 from agentlens.calibrate.splits import Splits, split_groups
 from agentlens.calibrate.sweep import sweep
@@ -42,6 +44,7 @@ SETTINGS = pl.Schema({"cell": pl.Int32(), "family": pl.String(), "setting": pl.S
 """Which class each setting of the grid is in: settings of one cell are one detector."""
 
 
+ONLY = "only the rules given"
 _LEAST_GROUPS = 2
 _HEALTHY = "runs labelled healthy (scope run); unlabelled is not healthy"
 BOUNDS = (
@@ -55,19 +58,36 @@ BOUNDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a calibration is made. ``shares`` None: from the number of groups (`default_shares`)."""
+    """How a calibration is made.
+
+    ``shares`` None: from counts alone (`agentlens.calibrate.design.default_shares`). ``only``: rules fixed beforehand,
+    tested in this order, each at the full delta while those before it passed. ``folds``: nested cross-validation
+    instead of splits; where None and no shares are given, that is what data get from which nothing could be certified.
+    """
 
     goal: Goal = field(default_factory=Goal)
-    shares: tuple[float, float, float] | None = None
+    shares: Shares | None = None
     matching: Matching = field(default_factory=Matching)
     incumbent: Setting = field(default_factory=lambda: baselines()[0])
     grid: bool = True
     by_time: bool = True
+    only: tuple[Setting, ...] = ()
+    folds: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse folds beside splits or given rules."""
+        if self.folds is not None and (self.folds < _LEAST_GROUPS or self.shares or self.only):
+            accepted = "at least 2, and neither shares nor given rules beside it"
+            raise SettingsError.value("folds", self.folds, accepted)
 
     @property
     def digest(self) -> str:
         """Digest of the question: fixed before certify is read."""
-        facts = {**asdict(replace(self, incumbent=baselines()[0])), "incumbent": self.incumbent.rule.digest}
+        facts = {
+            **asdict(replace(self, incumbent=baselines()[0], only=())),
+            "incumbent": self.incumbent.rule.digest,
+            "only": [one.rule.digest for one in self.only],
+        }
         return hashlib.blake2b(
             json.dumps(facts, sort_keys=True, default=str).encode(), digest_size=16
         ).hexdigest()
@@ -75,13 +95,16 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopCalibration:
-    """What came out. ``board`` holds every cell's alerts against the labels; ``rates`` is on explore and certify."""
+    """What came out. ``board`` holds every cell's alerts against the labels; ``rates`` is on explore and certify.
+
+    ``nested`` (`agentlens.calibrate.nested.NESTED`) is empty where splits were used.
+    """
 
     plan: Plan
     board: Board
     truth: Truth
     splits: Splits
-    shares: tuple[float, float, float]
+    shares: Shares
     labels: pl.DataFrame
     spans: pl.DataFrame
     rates: pl.DataFrame
@@ -90,6 +113,7 @@ class LoopCalibration:
     compared: tuple[int, ...]
     chain: tuple[int, ...]
     tried_chains: int
+    nested: pl.DataFrame
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -152,11 +176,15 @@ def calibrate_loops(
     found = sweep(parts, cells, policies=policies, actions=actions)
     truth = lay(mine, found.actions, spans, plan.matching)
     _refuse_one_sided(mine, truth, plan.goal)
-    runs, splits, shares = _split(spans, strongest(mine), truth, plan)
+    runs, splits, shares, folds = _split(spans, strongest(mine), truth, plan)
     board = Board(found, truth, runs)
     number = {cell.key: n for n, cell in enumerate(cells)}
     cell_chains = {name: [number[key_of(s.rule)] for s in settings] for name, settings in offered.items()}
-    answer = recommend(board, plan.goal, cell_chains, explored=shares[0] > 0)
+    if folds:
+        answer, judged = nested_answer(board, plan.goal, cell_chains, splits, folds)
+    else:
+        judged = NESTED.to_frame()
+        answer = recommend(board, plan.goal, cell_chains, explored=shares[0] > 0, given=bool(plan.only))
     incumbent = number[key_of(plan.incumbent.rule)]
     compared = tuple(number[key_of(s.rule)] for s in baselines())
     chain = tuple(cell_chains[answer.chain])
@@ -183,17 +211,20 @@ def calibrate_loops(
         compared=compared,
         chain=chain,
         tried_chains=len(offered),
+        nested=judged,
     )
 
 
 def _offered(plan: Plan) -> tuple[dict[str, tuple[Setting, ...]], list[Cell]]:
     """Chains that may be walked, and the classes of everything that is tried."""
-    if plan.goal.objective == "share":
+    if plan.only:
+        offered = {ONLY: plan.only}
+    elif plan.goal.objective == "share":
         chain = loosened(plan.incumbent)
         offered = {chain.name: chain.settings}
     else:
         offered = {chain.name: chain.settings for chain in chains()}
-    settings = [plan.incumbent, *baselines(), *(s for chain in offered.values() for s in chain)]
+    settings = [*plan.only, plan.incumbent, *baselines(), *(s for chain in offered.values() for s in chain)]
     if plan.grid:
         settings += lap_settings(lap_profiles()) + full_windows()
         settings += surprises() + full_windows(confirms=(1,), evidence="constant")
@@ -202,8 +233,10 @@ def _offered(plan: Plan) -> tuple[dict[str, tuple[Setting, ...]], list[Cell]]:
 
 def _refuse_one_sided(labels: pl.DataFrame, truth: Truth, goal: Goal) -> None:
     kept = strongest(labels).join(truth.runs, on="run_id", how="semi")
-    if goal.objective == "fpr" and not (truth.runs["state"] == "healthy").any():
-        what = "no healthy run: a false-positive rate can not be measured"
+    measured = "a false-positive rate" if goal.objective == "fpr" else "alerts per hour of healthy runs"
+    needed = goal.objective == "fpr" or goal.max_alerts_per_hour is not None
+    if needed and not (truth.runs["state"] == "healthy").any():
+        what = f"no healthy run: {measured} can not be measured"
         raise InputError.at("labels", what, accepted=_HEALTHY)
     if not (kept["label"] == str(State.HEALTHY)).any():
         what = "nothing is labelled healthy: a share of false alarms can not be measured"
@@ -218,15 +251,22 @@ def _refuse_one_sided(labels: pl.DataFrame, truth: Truth, goal: Goal) -> None:
 
 def _split(
     spans: pl.DataFrame, labels: pl.DataFrame, truth: Truth, plan: Plan
-) -> tuple[pl.DataFrame, Splits, tuple[float, float, float]]:
-    """Labelled runs with group, split and state. Runs without labels tie groups together and are then left out."""
+) -> tuple[pl.DataFrame, Splits, Shares, int]:
+    """Labelled runs with group, split and state, and the number of folds, 0 for none.
+
+    Runs without labels tie groups together and are then left out.
+    """
     groups = groups_of(spans, labels).join(truth.runs, on="run_id", how="inner", maintain_order="left")
-    healthy = groups.filter(pl.col("state") == "healthy")["task_group"].n_unique()
     tasks = groups["task_group"].n_unique()
     if tasks < _LEAST_GROUPS:
         accepted = "at least two independent task groups; label more tasks"
         raise SettingsError.value("task groups", tasks, accepted)
-    shares = plan.shares or default_shares(plan.goal, healthy)
+    counts = Counts.of(groups)
+    folds = plan.folds or 0
+    if not (folds or plan.shares or plan.only or can_certify(plan.goal, counts)):
+        folds = FOLDS
+    fixed = bool(plan.only)
+    shares = EVERYTHING if folds else plan.shares or default_shares(plan.goal, counts, fixed=fixed)
     times = spans.select(
         "run_id", pl.col("first_at").alias("started_at"), pl.col("last_at").alias("ended_at")
     )
@@ -234,7 +274,7 @@ def _split(
         groups.select("run_id", "task_group"), times, shares=shares, seed=plan.goal.seed, by_time=plan.by_time
     )
     placed = splits.frame.join(truth.runs, on="run_id", how="left", maintain_order="left")
-    return placed.select("run_id", "task_group", "split", "state"), splits, shares
+    return placed.select("run_id", "task_group", "split", "state"), splits, shares, folds
 
 
 def profile_tables(
@@ -255,6 +295,7 @@ def profile_tables(
             "chain_from": answer.chain_from,
             "test_split": found.shares[2] > 0,
             **answer.bet,
+            **answer.limits,
             "more_groups": answer.more_groups,
         },
     }
@@ -266,6 +307,11 @@ def profile_tables(
         row = found.rates.row(answer.cell, named=True)
         tables["bounds"] = {name: row[name] for name in BOUNDS} | {
             "within_events": goal.looking.within_events
+        }
+    if found.nested.height:
+        tables["procedure"] = {
+            **{name: value for name, value in found.nested.row(0, named=True).items() if value is not None},
+            "folds": found.nested.height - 1,
         }
     tables["versions"] = {**versions, "labels": labels_digest(found.labels)}
     tables["made"] = {

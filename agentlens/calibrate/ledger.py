@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentlens.errors import LakeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 LEDGER = "openings.ndjson"
 
 
-def entries(folder: Path) -> list[dict[str, str]]:
+def run_marks(run_ids: Iterable[str]) -> list[str]:
+    """Return short digests of run ids, sorted: what the ledger keeps of a test split.
+
+    Examples
+    --------
+    >>> run_marks(["b", "a"]) == run_marks(["a", "b", "a"])
+    True
+    """
+    names = {run.encode("utf-8", "surrogatepass") for run in run_ids}
+    return sorted(hashlib.blake2b(name, digest_size=6).hexdigest() for name in names)
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
     """Return the openings so far, oldest first.
 
     Raises
@@ -34,10 +47,12 @@ def entries(folder: Path) -> list[dict[str, str]]:
     return [entry for entry in found if isinstance(entry, dict)]
 
 
-def opening(folder: Path, entry: Mapping[str, str]) -> int:
-    """Record that a test split is looked at, and say how many different looks it has had, this one counted.
+def opening(folder: Path, entry: Mapping[str, Any]) -> int:
+    """Record that a test split is looked at, and say how many different looks its runs have had, this one counted.
 
-    The same look (same split, labels, question and rule) is the same opening, however often it is repeated.
+    A split is known by its runs: a further label, a new split or another reading of the same export does not close
+    what was opened. Every earlier look that saw one of ``entry["runs"]`` (`run_marks`) counts. The same look (same
+    runs, labels, question and rule) is the same opening, however often it is repeated.
 
     Raises
     ------
@@ -55,4 +70,12 @@ def opening(folder: Path, entry: Mapping[str, str]) -> int:
         except OSError as error:
             raise LakeError(f"{folder}: the opening cannot be recorded: {error.strerror}") from None
         known.append(dict(entry))
-    return sum(one.get("test_split") == entry.get("test_split") for one in known)
+    mine = set(entry.get("runs", ()))
+    return sum(_saw(one, entry, mine) for one in known)
+
+
+def _saw(one: Mapping[str, Any], entry: Mapping[str, Any], mine: set[str]) -> bool:
+    """Whether a look saw runs of the split; one that was written without its runs is known by its split alone."""
+    same = "test_split" in entry and one.get("test_split") == entry["test_split"]
+    seen = one.get("runs")
+    return same or (isinstance(seen, list) and not mine.isdisjoint(str(run) for run in seen))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from agentlens.calibrate.bootstrap import DRAWS, FEW_GROUPS, group_weights, rate_interval, statistic_interval
+from agentlens.calibrate.bootstrap import DRAWS, FEW_GROUPS, group_weights, percentile_interval, rate_interval
+from agentlens.calibrate.restricted import all_rules
 from agentlens.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -30,7 +29,10 @@ STABILITY = pl.Schema(
         "delay": pl.Float64(),
     }
 )
-"""One row a rule, in the order given: how often it is chosen when groups are drawn again, and its point estimates."""
+"""One row a rule, in the order given: how often it is chosen when groups are drawn again, and its point estimates.
+
+``detected_share``: within D events; ``delay``: mean of min(delay, D); both with misses as never and guard-ended
+incidents as censored, groups weighing the same."""
 
 AMOC = pl.Schema(
     {
@@ -57,36 +59,52 @@ class Sample:
     """What each of R rules did to the same groups.
 
     ``losses``: share of a healthy group's runs that alarmed, shape (healthy groups, R). ``alerts``, ``exposure``:
-    false alerts, same shape, and healthy events of the group, shape (healthy groups,). ``detected``: share of a
-    group's incidents found within D; ``delay``: their mean of min(delay, D); shape (incident groups, R).
+    false alerts, same shape, and healthy events of the group, shape (healthy groups,). ``waits``, ``found``: events
+    from the onset of an incident to its detection, or to where somebody ended it, `NEVER` for a miss; and whether it
+    was detected; shape (incidents, R). ``group``: code of the incident's group, from 0, shape (incidents,). ``within``:
+    D of detection@D and of the restricted mean delay.
     """
 
     rules: tuple[str, ...]
     losses: Floats
     alerts: Floats
     exposure: Floats
-    detected: Floats
-    delay: Floats
+    waits: NDArray[np.int64]
+    found: NDArray[np.bool_]
+    group: NDArray[np.int64]
+    within: int
 
     def __post_init__(self) -> None:
         """Refuse tables of different rules or groups."""
         width = len(self.rules)
-        shapes = [self.losses.shape[1:], self.alerts.shape[1:], self.detected.shape[1:], self.delay.shape[1:]]
+        shapes = [self.losses.shape[1:], self.alerts.shape[1:], self.waits.shape[1:], self.found.shape[1:]]
         same = (
             self.losses.shape == self.alerts.shape
             and self.exposure.shape == self.losses.shape[:1]
-            and self.detected.shape == self.delay.shape
+            and self.waits.shape == self.found.shape
+            and self.group.shape == self.waits.shape[:1]
         )
         if any(shape != (width,) for shape in shapes) or not same:
             raise SettingsError.value(
                 "sample", shapes, f"one column for each of {width} rules, one row a group"
             )
-        if not width or not self.losses.shape[0] or not self.detected.shape[0]:
+        if not width or not self.losses.shape[0] or not self.waits.shape[0]:
             raise SettingsError.value(
                 "sample",
-                (width, self.losses.shape[0], self.detected.shape[0]),
+                (width, self.losses.shape[0], self.waits.shape[0]),
                 "at least one rule, one healthy and one incident group",
             )
+
+    @property
+    def incident_groups(self) -> int:
+        """Groups with an incident."""
+        return int(self.group.max()) + 1
+
+    def detection(self, draws: Floats) -> tuple[Floats, Floats]:
+        """Share detected within D, and restricted mean delay, of every rule: shape (draws, R), for group weights."""
+        every = all_rules(self.waits, self.found, self.group, self.incident_groups, self.within)
+        pairs = [one.summaries(draws) for one in every]
+        return np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
 
 
 def pareto_front(values: Floats) -> NDArray[np.bool_]:
@@ -124,23 +142,21 @@ def selection_stability(
 ) -> tuple[pl.DataFrame, int]:
     """How often each rule is chosen when whole groups are drawn again (`STABILITY`), and how often none is.
 
-    Healthy and incident groups are drawn apart. A choice that changes from draw to draw is no finding about rules:
-    several are as good, or the data are few.
+    Healthy and incident groups are drawn apart. An incident that somebody ended before a rule found it is censored
+    there, not missed: else rules that wait longer would look worse only because of the guard. A choice that changes
+    from draw to draw is no finding about rules: several are as good, or the data are few.
     """
-    point = choose(
-        sample.losses.mean(axis=0), sample.detected.mean(axis=0), sample.delay.mean(axis=0), max_fpr
-    )
-    wins = np.zeros(len(sample.rules), dtype=np.int64)
-    none = 0
-    healthy = group_weights(sample.losses.shape[0], draws, seed)
-    incident = group_weights(sample.detected.shape[0], draws, seed + 1)
-    for h, i in zip(healthy, incident, strict=True):
-        w = i / i.sum()
-        picked = choose(h @ sample.losses / h.sum(), w @ sample.detected, w @ sample.delay, max_fpr)
-        if picked is None:
-            none += 1
-        else:
-            wins[picked] += 1
+    groups = sample.incident_groups
+    drawn = np.stack([np.ones(groups), *group_weights(groups, draws, seed + 1)])
+    detected, delay = sample.detection(drawn)
+    healthy = [np.ones(sample.losses.shape[0]), *group_weights(sample.losses.shape[0], draws, seed)]
+    picked = [
+        choose(h @ sample.losses / h.sum(), seen, late, max_fpr)
+        for h, seen, late in zip(healthy, detected, delay, strict=True)
+    ]
+    point, won = picked[0], [one for one in picked[1:] if one is not None]
+    wins = np.bincount(np.array(won, dtype=np.int64), minlength=len(sample.rules))
+    none = draws - len(won)
     frame = pl.DataFrame(
         {
             "rule": sample.rules,
@@ -149,8 +165,8 @@ def selection_stability(
             "draws": pl.repeat(draws, len(sample.rules), eager=True),
             "share": wins / draws,
             "false_share": sample.losses.mean(axis=0),
-            "detected_share": sample.detected.mean(axis=0),
-            "delay": sample.delay.mean(axis=0),
+            "detected_share": detected[0],
+            "delay": delay[0],
         },
         schema=STABILITY,
     )
@@ -159,15 +175,14 @@ def selection_stability(
 
 def amoc(sample: Sample, *, draws: int = DRAWS, seed: int = 0) -> pl.DataFrame:
     """Place each rule by false alerts and delay (`AMOC`)."""
-    front = pareto_front(
-        np.column_stack(
-            [sample.alerts.sum(axis=0) / max(sample.exposure.sum(), 1), sample.delay.mean(axis=0)]
-        )
-    )
+    groups = sample.incident_groups
+    detected, delay = sample.detection(np.stack([np.ones(groups), *group_weights(groups, draws, seed)]))
+    burden = sample.alerts.sum(axis=0) / max(sample.exposure.sum(), 1)
+    front = pareto_front(np.column_stack([burden, delay[0]]))
     rows = []
     for place, rule in enumerate(sample.rules):
         false = rate_interval(sample.alerts[:, place], sample.exposure, draws=draws, seed=seed)
-        late = _mean_interval(sample.delay[:, place], draws=draws, seed=seed)
+        low, high = percentile_interval(delay[1:, place])
         rows.append(
             {
                 "rule": rule,
@@ -175,12 +190,12 @@ def amoc(sample: Sample, *, draws: int = DRAWS, seed: int = 0) -> pl.DataFrame:
                 "false_low": _thousand(false.low),
                 "false_high": _thousand(false.high),
                 "false_method": false.method,
-                "delay": late[0],
-                "delay_low": late[1],
-                "delay_high": late[2],
-                "detected_share": float(sample.detected[:, place].mean()),
+                "delay": float(delay[0, place]),
+                "delay_low": low,
+                "delay_high": high,
+                "detected_share": float(detected[0, place]),
                 "on_front": bool(front[place]),
-                "thin": false.thin or sample.delay.shape[0] < FEW_GROUPS,
+                "thin": false.thin or groups < FEW_GROUPS,
             }
         )
     return pl.DataFrame(rows, schema=AMOC).sort("false_per_1000", "delay", "rule")
@@ -188,13 +203,3 @@ def amoc(sample: Sample, *, draws: int = DRAWS, seed: int = 0) -> pl.DataFrame:
 
 def _thousand(value: float | None) -> float | None:
     return None if value is None else 1000 * value
-
-
-def _mean_interval(
-    values: Floats | Sequence[float], *, draws: int, seed: int
-) -> tuple[float | None, float | None, float | None]:
-    array = np.asarray(values, dtype=float)
-    found = statistic_interval(
-        lambda weight: float(weight @ array / weight.sum()), array.size, draws=draws, seed=seed
-    )
-    return found.value, found.low, found.high

@@ -1,9 +1,10 @@
 """The certificate for a false-alarm *share*: of the runs that alarm, how many alarm falsely (a ratio of two counts).
 
-Per task group A runs alarm, F of them falsely, and M bounds A whatever the rule. Were the true share
-``E[F] / E[A]`` above alpha, ``1 + s * (alpha * A - F) / M`` would have a mean of at most 1 for every stake s in
-``(0, 1 / (1 - alpha))``, so the product over independent groups exceeds ``1 / delta`` with probability at most
-delta. M and s are fixed before any alarm is read: M is the size of the largest group, or given; s follows from M.
+Per task group A runs alarm, F of them falsely, out of n. Were the true share ``E[F] / E[A]`` above alpha,
+``1 + s * (alpha * A - F) / M`` would have a mean of at most 1 for every stake s in ``(0, 1 / (1 - alpha))``, so the
+product over independent groups exceeds ``1 / delta`` with probability at most delta. M bounds what one group may
+count for: in a group of more than M runs each run counts ``M / n`` of one, which puts n in the place of M. The share
+that is limited is that of the counts so weighed. M, s and the weights come from sizes alone, before any alarm is read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_STAKE = 0.98
-_HOPED = 0.25
+HOPED = 0.25
 """The stake is the best one if the true share is a quarter of the limit."""
+_LEFT_OUT = 0.01
+"""Share of the runs' weight that the largest groups may lose to their size."""
 _TOO_MANY = 10_000_000
 
 
@@ -38,7 +41,7 @@ def stake(alpha: float, largest: int) -> float:
     >>> round(stake(0.01, 1), 4), round(stake(0.01, 6), 4)
     (0.7576, 0.9899)
     """
-    return min(_MOST_STAKE, (1 - _HOPED) * largest) / (1 - alpha)
+    return min(_MOST_STAKE, (1 - HOPED) * largest) / (1 - alpha)
 
 
 def chosen_runs(runs: pl.DataFrame, cap: int, seed: int) -> pl.Series:
@@ -51,20 +54,50 @@ def chosen_runs(runs: pl.DataFrame, cap: int, seed: int) -> pl.Series:
     return runs.with_columns(pl.Series("_mark", marks, dtype=pl.String)).select(rank <= cap).to_series()
 
 
-def log_wealth(alarms: NDArray[np.int64], false: NDArray[np.int64], alpha: float, largest: int) -> float:
-    """Logarithm of the product over groups: of its inverse, the p-value."""
-    if alarms.size and (int(alarms.max()) > largest or bool(np.any((false > alarms) | (false < 0)))):
-        raise SettingsError.value(
-            "largest", largest, "at least the alarms of every group; 0 <= false <= alarms"
-        )
+def kept_size(sizes: NDArray[np.int64]) -> int:
+    """Return the default M: the smallest number at which all but one per cent of the runs still count.
+
+    One task that was run a hundred times would otherwise take the weight of every other one: where M is the size of
+    the largest group, the evidence of a run is ``1 / M``.
+
+    Examples
+    --------
+    >>> kept_size(np.array([6] * 300 + [7] * 10)), kept_size(np.array([2, 2, 3]))
+    (6, 3)
+    """
+    if not sizes.size or int(sizes.max()) < 1:
+        return 1
+    low, high = 1, int(sizes.max())
+    least = (1 - _LEFT_OUT) * int(sizes.sum())
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if int(np.minimum(sizes, middle).sum()) >= least else (middle + 1, high)
+    return low
+
+
+def log_wealth(
+    alarms: NDArray[np.int64], false: NDArray[np.int64], alpha: float, largest: int, sizes: NDArray[np.int64]
+) -> float:
+    """Logarithm of the product over groups: of its inverse, the p-value. One number a group in each array."""
+    if alarms.size and bool(np.any((alarms > sizes) | (false > alarms) | (false < 0))):
+        raise SettingsError.value("alarms", "more than runs", "0 <= false <= alarms <= runs of every group")
     # equal groups are counted, so that the order of groups does not matter to the last digit
-    pairs, counts = np.unique(np.stack([alarms, false], axis=1), axis=0, return_counts=True)
-    gains = (alpha * pairs[:, 0] - pairs[:, 1]) / largest
+    bound = np.maximum(sizes, largest)
+    rows, counts = np.unique(np.stack([alarms, false, bound], axis=1), axis=0, return_counts=True)
+    gains = (alpha * rows[:, 0] - rows[:, 1]) / rows[:, 2]
     return math.fsum((counts * np.log1p(stake(alpha, largest) * gains)).tolist())
 
 
-def p_share(alarms: NDArray[np.int64], false: NDArray[np.int64], alpha: float, largest: int) -> float:
+def p_share(
+    alarms: NDArray[np.int64],
+    false: NDArray[np.int64],
+    alpha: float,
+    largest: int,
+    sizes: NDArray[np.int64] | None = None,
+) -> float:
     """p-value against "the true share of false alarms is above alpha"; 1.0 without groups.
+
+    ``sizes``: runs of each group; None: no group has more than ``largest``.
 
     Examples
     --------
@@ -73,7 +106,17 @@ def p_share(alarms: NDArray[np.int64], false: NDArray[np.int64], alpha: float, l
     True
     """
     check_limits(alpha, 0.5)
-    return min(1.0, math.exp(-log_wealth(alarms, false, alpha, largest)))
+    runs = np.full(alarms.shape, largest) if sizes is None else sizes
+    return min(1.0, math.exp(-log_wealth(alarms, false, alpha, largest, runs)))
+
+
+def weighed_share(
+    alarms: NDArray[np.int64], false: NDArray[np.int64], largest: int, sizes: NDArray[np.int64]
+) -> float:
+    """Share of false alarms with the weights of the bet: what is limited; 0.0 without alarms."""
+    weight = largest / np.maximum(sizes, largest)
+    all_alarms = float(weight @ alarms) if alarms.size else 0.0
+    return float(weight @ false) / all_alarms if all_alarms else 0.0
 
 
 def more_groups(log_now: float, groups: int, delta: float) -> int | None:

@@ -26,7 +26,13 @@ _COUNTED = {2: "two", 3: "three"}
 
 GROUPS = pl.Schema({"run_id": pl.String(), "task_group": pl.String()})
 PLACED = pl.Schema(
-    {"run_id": pl.String(), "task_group": pl.String(), "split": pl.String(), "started_at": TIME}
+    {
+        "run_id": pl.String(),
+        "task_group": pl.String(),
+        "split": pl.String(),
+        "started_at": TIME,
+        "ended_at": TIME,
+    }
 )
 
 
@@ -101,6 +107,26 @@ class Splits:
         return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
 
 
+def in_order(splits: Splits) -> pl.DataFrame:
+    """Order the task groups (``task_group, first, last``): by time, else by the seeded hash that places them.
+
+    ``first``, ``last``: start of its first run, and end of its last; null where groups are not placed by time.
+    """
+    spans = (
+        splits.frame.group_by("task_group")
+        .agg(
+            pl.col("started_at").min().alias("first"),
+            pl.max_horizontal(pl.col("started_at").max(), pl.col("ended_at").max()).alias("last"),
+        )
+        .sort("task_group")
+    )
+    if splits.placed_by == "time":
+        return spans.sort("first", "task_group")
+    marks = [_uniform(name, splits.seed) for name in spans["task_group"]]
+    spans = spans.with_columns(pl.lit(None, TIME).alias("first"), pl.lit(None, TIME).alias("last"))
+    return spans.with_columns(pl.Series("_mark", marks)).sort("_mark", "task_group").drop("_mark")
+
+
 def _uniform(group: str, seed: int) -> float:
     digest = hashlib.blake2b(f"{seed}:{group}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
@@ -157,12 +183,10 @@ def split_groups(
     else:
         placed, how = _by_hash(names.to_list(), shares, seed), "hash"
     frame = groups.join(placed, on="task_group", how="left")
-    started = timed.select("run_id", "started_at") if timed is not None else None
-    frame = (
-        frame.join(started, on="run_id", how="left")
-        if started is not None
-        else frame.with_columns(pl.lit(None, TIME).alias("started_at"))
-    )
+    if timed is not None:
+        frame = frame.join(timed.select("run_id", "started_at", "ended_at"), on="run_id", how="left")
+    else:
+        frame = frame.with_columns(pl.lit(None, TIME).alias(name) for name in ("started_at", "ended_at"))
     frame = frame.select(list(PLACED)).cast(PLACED).sort("run_id")
     return Splits(frame=frame, placed_by="time" if how == "time" else "hash", seed=seed)
 

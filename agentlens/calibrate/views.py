@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
+from agentlens.calibrate.delay import NEVER
 from agentlens.calibrate.drift import DRIFT, drift
 from agentlens.calibrate.pareto import Sample
 from agentlens.calibrate.rates import delays
@@ -19,6 +21,8 @@ from agentlens.model.event import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from agentlens.calibrate.board import Board
     from agentlens.calibrate.calibrate import LoopCalibration
@@ -136,28 +140,36 @@ def side_by_side(board: Board, rules: Mapping[int, str], splits: Sequence[str], 
     if not some.any() or not ill.any():
         return None
     columns: list[list[np.ndarray]] = [[], [], [], []]
+    watched = _watched(board)[mine]
     for cell in rules:
         judged = board.judged(cell)
         late = delays(board, judged)[mine]
-        soon = (late >= 0) & (late <= within)
-        cut = np.where(late < 0, within, np.minimum(late, within))
         alarmed = np.bincount(board.group_of_run[judged.alarmed & healthy], minlength=groups)
         false = np.bincount(
             board.group_of_run, weights=np.where(kept, judged.false_alerts, 0), minlength=groups
         )
         columns[0].append(alarmed[some] / sizes[some])
         columns[1].append(false[some])
-        columns[2].append(np.bincount(group, weights=soon, minlength=groups)[ill] / count[ill])
-        columns[3].append(np.bincount(group, weights=cut, minlength=groups)[ill] / count[ill])
-    losses, alerts, detected, delay = (np.stack(each, axis=1) for each in columns)
+        columns[2].append(np.where(late >= 0, late, watched))
+        columns[3].append(late >= 0)
+    losses, alerts, waits, found = (np.stack(each, axis=1) for each in columns)
     return Sample(
         rules=tuple(rules.values()),
         losses=losses,
         alerts=alerts,
         exposure=exposure[some].astype(np.float64),
-        detected=detected,
-        delay=delay,
+        waits=waits,
+        found=found,
+        group=np.searchsorted(np.flatnonzero(ill), group),
+        within=within,
     )
+
+
+def _watched(board: Board) -> NDArray[np.int64]:
+    """Events for which each undetected incident was watched from its onset: where a guard ended it, else for ever."""
+    facts = board.incidents.sort("lo").unique("incident", keep="first").sort("incident")
+    ended = facts["observed_until"].is_not_null().to_numpy()
+    return np.where(ended, (facts["stop"] - facts["lo"]).to_numpy(), NEVER).astype(np.int64)
 
 
 def chance(found: LoopCalibration, cells: Sequence[int], events: pl.LazyFrame) -> pl.DataFrame:

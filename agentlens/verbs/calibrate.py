@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
 from agentlens.api import rule_book
+from agentlens.calibrating import PROFILE, Calibration, calibrate
 from agentlens.errors import SettingsError
 from agentlens.verbs.console import console, plain, print_pairs, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables
-
-from agentlens.calibrating import PROFILE, Calibration, calibrate
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,6 +36,8 @@ def run(args: Namespace) -> int:
     """Calibrate, write the profile and its tables, print the summary."""
     if args.incumbent:
         rule_book(args.incumbent)  # a wrong name is said before the work
+    for rule in args.only:
+        rule_book(rule)
     result = calibrate(
         args.data,
         labels=args.labels,
@@ -43,8 +45,12 @@ def run(args: Namespace) -> int:
         delta=args.delta,
         objective=args.objective,
         max_uncertain=args.max_uncertain,
+        max_alerts_per_hour=args.max_alerts_per_hour,
+        alerts_cap=args.alerts_cap,
+        only=args.only,
         seed=args.seed,
         shares=shares(args.shares),
+        folds=args.folds,
         largest=args.largest,
         incumbent=args.incumbent,
         within_events=args.within,
@@ -95,6 +101,7 @@ def show(result: Calibration) -> None:
         "alarms",
         pl.col("false_alarms").alias("false"),
         "rate",
+        *_further(told),
         "p_value",
         "certified",
         "more_groups",
@@ -102,7 +109,27 @@ def show(result: Calibration) -> None:
     print_table(out, f"Certificate, strict to loose: {told['chain']}", walked, wrap=())
     if result.test.height:
         print_table(out, "Test split", _columns(result.test, share=share), wrap=())
+    if result.nested.height:
+        print_table(out, "Procedure: chosen before each fold, judged on it", _folds(result), wrap=())
     _handoffs(out, result)
+
+
+def _further(told: dict[str, Any]) -> list[str]:
+    """Columns of the certificate for the limits that were asked for."""
+    asked = {"max_uncertain": "uncertain_share", "max_alerts_per_hour": "alerts_per_hour"}
+    return [column for name, column in asked.items() if told.get(name) is not None]
+
+
+def _folds(result: Calibration) -> pl.DataFrame:
+    return result.nested.select(
+        pl.col("fold").cast(pl.String).fill_null("all"),
+        "rule",
+        _of("alarmed_runs", "healthy_runs").alias("false"),
+        "fpr",
+        pl.col("fpr_high").alias("up to"),
+        _of("false_alarms", "alarms").alias("false of alarms"),
+        _of("detected", "incidents").alias("detected"),
+    )
 
 
 def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> list[tuple[str, object]]:
@@ -114,10 +141,12 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         ("chain", _chain(told)),
         ("test", told["test"] + ("" if told["p_value"] is None else f", p = {told['p_value']:.3g}")),
     ]
+    facts += _hourly(told)
     if result.status == "PROVISIONAL":
-        facts.append(
-            ("needed", f"{told['more_groups']:,} more task groups to certify, if they are like these")
-        )
+        more = told["more_groups"]
+        needed = f"{more:,} more task groups to certify, if they are like these"
+        facts.append(("needed", "not known: these alone do not grow evidence" if more is None else needed))
+    facts += _procedure(result)
     facts += [
         ("chance", _chance(result)),
         ("splits", _splits(result, made)),
@@ -134,6 +163,31 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         ("void if", "normaliser, fingerprint, label or key version changes"),
     ]
     return facts
+
+
+def _hourly(told: dict[str, Any]) -> list[tuple[str, object]]:
+    """Say the limit per hour, and which groups count against it for want of times."""
+    if told.get("max_alerts_per_hour") is None:
+        return []
+    said = (
+        f"at most {told['max_alerts_per_hour']:g} false alerts per active hour of healthy runs, mean over groups, "
+        f"each counted up to {told['alerts_cap']:g}"
+    )
+    lacking = told["untimed_groups"]
+    return [("per hour", said + (f"; {lacking:,} groups without times count as that" if lacking else ""))]
+
+
+def _procedure(result: Calibration) -> list[tuple[str, object]]:
+    """Say what nested cross-validation found: the worth of choosing like this, on groups that did not choose."""
+    told = result.profile.get("procedure")
+    if told is None:
+        return []
+    said = f"{told['alarmed_runs']:,} of {told['healthy_runs']:,} healthy runs alarmed"
+    if "fpr" in told:
+        said += f", rate {told['fpr']:.3g} (up to {told['fpr_high']:.3g})"
+    said += f"; {told['false_alarms']:,} of {told['alarms']:,} alarms false"
+    said += f"; {told['detected']:,} of {told['incidents']:,} incidents detected"
+    return [("procedure", f"{told['folds']} folds, each judged by the rule that other groups chose: {said}")]
 
 
 def _chain(told: dict[str, Any]) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlens.calibrate.delay import NEVER, detection
 from agentlens.calibrate.pareto import (
     AMOC,
     STABILITY,
@@ -26,14 +30,16 @@ def sample(seed: int = 0, healthy: int = 60, incident: int = 30) -> Sample:
     rng = np.random.default_rng(seed)
     score, seen = rng.random(healthy), rng.random(incident)
     losses = np.column_stack([score < cut for cut in (0.0, 0.02, 0.3)]).astype(float)
-    detected = np.column_stack([seen < cut for cut in (0.4, 0.8, 0.95)]).astype(float)
+    found = np.column_stack([seen < cut for cut in (0.4, 0.8, 0.95)])
     return Sample(
         rules=("strict", "middle", "loose"),
         losses=losses,
         alerts=losses * 2,
         exposure=np.full(healthy, 100.0),
-        detected=detected,
-        delay=20 - 15 * detected,
+        waits=np.where(found, 5, NEVER),
+        found=found,
+        group=np.arange(incident),
+        within=20,
     )
 
 
@@ -71,13 +77,10 @@ def test_shares_of_wins_add_up_with_the_refusals() -> None:
 def test_a_clear_winner_wins_always() -> None:
     """Without false alarms anywhere the most detecting rule wins each draw."""
     one = sample()
-    clear = Sample(
-        rules=one.rules,
-        losses=one.losses * 0,
-        alerts=one.alerts * 0,
-        exposure=one.exposure,
-        detected=one.detected * np.array([0, 0, 1]) + np.array([0, 0, 0.01]),
-        delay=one.delay,
+    found = np.zeros_like(one.found)
+    found[:, 2] = True
+    clear = replace(
+        one, losses=one.losses * 0, alerts=one.alerts * 0, found=found, waits=np.where(found, 5, NEVER)
     )
     table, none = selection_stability(clear, 0.05, draws=100)
     assert (table["wins"].to_list(), none) == ([0, 0, 100], 0)
@@ -108,6 +111,75 @@ def test_tables_of_different_rules_are_refused() -> None:
     """One column a rule, one row a group, and at least one group of each kind."""
     one = sample()
     with pytest.raises(SettingsError, match="one column for each of 2 rules"):
-        Sample(("a", "b"), one.losses, one.alerts, one.exposure, one.detected, one.delay)
+        replace(one, rules=("a", "b"))
     with pytest.raises(SettingsError, match="at least one rule"):
-        Sample(one.rules, one.losses, one.alerts, one.exposure, one.detected[:0], one.delay[:0])
+        replace(one, waits=one.waits[:0], found=one.found[:0], group=one.group[:0])
+
+
+def censored(waits: list[int], found: list[bool], group: list[int]) -> Sample:
+    """One rule; as many incidents as given, one quiet healthy group."""
+    return Sample(
+        rules=("one",),
+        losses=np.zeros((1, 1)),
+        alerts=np.zeros((1, 1)),
+        exposure=np.ones(1),
+        waits=np.array(waits)[:, None],
+        found=np.array(found)[:, None],
+        group=np.array(group),
+        within=10,
+    )
+
+
+def test_a_guard_ended_incident_is_censored_not_missed() -> None:
+    """Of four, one is found after 2, one after 6, one is ended unseen after 4, one never: 1 - 3/4 * 1/2, not 2/4."""
+    detected, delay = censored([2, 6, 4, NEVER], [True, True, False, False], [0, 1, 2, 3]).detection(
+        np.ones((1, 4))
+    )
+    assert detected[0, 0] == pytest.approx(1 - 0.75 * 0.5)
+    assert delay[0, 0] == pytest.approx(2 * 1 + 4 * 0.75 + 4 * 0.375)
+    missed, _ = censored([2, 6, NEVER, NEVER], [True, True, False, False], [0, 1, 2, 3]).detection(
+        np.ones((1, 4))
+    )
+    assert missed[0, 0] == 0.5
+
+
+def test_a_guard_that_ends_after_d_changes_nothing() -> None:
+    """What was watched for D or longer and not found by then is a miss within D."""
+    ended, never = (
+        censored([2, last], [True, False], [0, 1]).detection(np.ones((1, 2))) for last in (11, NEVER)
+    )
+    assert ended[0][0, 0] == never[0][0, 0] == 0.5
+    assert ended[1][0, 0] == never[1][0, 0] == 6.0
+
+
+def test_groups_weigh_the_same_and_draws_weigh_groups() -> None:
+    """Three incidents of one task count as much as one of another; a draw without a task leaves it out."""
+    one = censored([1, 1, 1, NEVER], [True, True, True, False], [0, 0, 0, 1])
+    detected, _ = one.detection(np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]]))
+    assert detected[:, 0].tolist() == [0.5, 1.0, 0.0]
+
+
+def test_the_curve_of_one_rule_is_that_of_the_detection_table() -> None:
+    """With one incident a task: detection@D and restricted mean equal `agentlens.calibrate.delay`'s."""
+    rng = np.random.default_rng(9)
+    found, waits = rng.random(60) < 0.6, rng.integers(0, 16, 60)
+    guard = ~found & (rng.random(60) < 0.5)
+    told = np.where(found | guard, waits, NEVER)
+    share, mean = censored(told.tolist(), found.tolist(), list(range(60))).detection(np.ones((1, 60)))
+    frame = pl.DataFrame(
+        {
+            "run_id": [f"r{i:02d}" for i in range(60)],
+            "task_group": [f"t{i:02d}" for i in range(60)],
+            "detected": found,
+            "already": False,
+            "guard_ended": guard,
+            "delay_events": waits,
+            "delay_us": None,
+            "watched_events": waits,
+            "watched_us": None,
+            "timed": False,
+        }
+    ).with_columns(pl.when("detected").then("delay_events").alias("delay_events"))
+    row = detection(frame, 10, draws=10).row(0, named=True)
+    assert share[0, 0] == pytest.approx(row["share"])
+    assert mean[0, 0] == pytest.approx(row["restricted_mean"])

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from agentlens.calibrate.ledger import entries, opening
+from agentlens.calibrate.ledger import entries, opening, run_marks
 from agentlens.calibrate.profile import check_profile, load_profile, rule_table, to_toml
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.rules import full_window, laps
@@ -87,6 +87,25 @@ def test_each_different_look_at_the_test_split_is_counted_once(tmp_path):
     assert opening(folder, {**look, "rule": "s"}) == 2
     assert opening(folder, {**look, "test_split": "u"}) == 1
     assert len(entries(folder)) == 3
+
+
+def test_the_same_runs_are_the_same_test_split_under_any_name(tmp_path):
+    """A further label or task name splits anew; who has seen one of the runs has opened it, others have not."""
+    folder = tmp_path / "labels"
+    look = {"labels": "l", "plan": "p", "rule": "r"}
+    assert opening(folder, {**look, "test_split": "t", "runs": run_marks(["a", "b", "c"])}) == 1
+    assert opening(folder, {**look, "test_split": "u", "labels": "m", "runs": run_marks(["c", "d"])}) == 2
+    assert opening(folder, {**look, "test_split": "v", "runs": run_marks(["x", "y"])}) == 1
+    assert opening(folder, {**look, "test_split": "w", "runs": run_marks(["d", "y"])}) == 3
+    assert opening(folder, {**look, "test_split": "t", "runs": run_marks(["c", "b", "a"])}) == 2
+
+
+def test_a_look_without_its_runs_is_known_by_its_split(tmp_path):
+    """What was written before runs were kept still counts for the same split."""
+    folder = tmp_path / "labels"
+    assert opening(folder, {"test_split": "t", "rule": "r"}) == 1
+    assert opening(folder, {"test_split": "t", "rule": "s", "runs": run_marks(["a"])}) == 2
+    assert opening(folder, {"test_split": "u", "rule": "s", "runs": run_marks(["b"])}) == 1
 
 
 def test_a_damaged_ledger_keeps_the_split_closed(tmp_path):

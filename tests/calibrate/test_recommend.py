@@ -13,7 +13,7 @@ from agentlens.calibrate.certificate import Status, bet_limit, p_bet
 from agentlens.calibrate.chains import chains, loosened, nested
 from agentlens.calibrate.grid import baselines
 from agentlens.calibrate.ratio import chosen_runs, more_groups, p_share, stake
-from agentlens.calibrate.recommend import Goal, default_shares
+from agentlens.calibrate.recommend import Goal
 from agentlens.datasets import LaneModel, synthetic_lanes
 from agentlens.errors import InputError, SettingsError
 from tests.calibrate.small import labels, lane, lanes
@@ -84,23 +84,14 @@ def test_the_upper_limit_is_where_the_bet_turns():
     assert p_bet(losses, high) <= 0.025 < p_bet(losses, high - 0.001)
 
 
-def test_shares_come_from_counts_alone():
-    """Three parts where 40 % can certify, no exploring where only 80 % can; for a share a fifth explores."""
-    goal = Goal()
-    assert default_shares(goal, 748) == (0.4, 0.4, 0.2)
-    assert default_shares(goal, 500) == (0.0, 0.8, 0.2)
-    assert default_shares(goal, 100) == (0.4, 0.4, 0.2)
-    assert default_shares(Goal(objective="share"), 5000) == (0.2, 0.8, 0.0)
-
-
 def synthetic(runs: int, *, seed: int = 3, **more):
     """Planted loops, one run a group."""
     model = LaneModel(incident_share=0.2, runs_per_group=1, min_events=20, max_events=40, **more)
     return synthetic_lanes(runs, seed=seed, model=model)
 
 
-def answer(drawn, **goal):
-    plan = Plan(goal=Goal(**goal), grid=False)
+def answer(drawn, *, shares=None, **goal):
+    plan = Plan(goal=Goal(**goal), grid=False, shares=shares)
     return calibrate_loops([drawn.events.lazy()], drawn.labels, plan)
 
 
@@ -122,7 +113,7 @@ def test_enough_healthy_groups_give_a_certificate_that_holds():
 
 def test_short_data_are_refused_with_the_number_that_is_missing():
     """A hundred runs give PROVISIONAL, and how many groups more would do."""
-    found = answer(synthetic(150), max_fpr=0.01)
+    found = answer(synthetic(150), max_fpr=0.01, shares=(0.4, 0.4, 0.2))
     assert found.answer.status == Status.PROVISIONAL
     certify = int(found.answer.certificate["groups"][0])
     row = found.answer.certificate.filter(pl.col("alarms") == 0).row(0, named=True)
@@ -215,7 +206,7 @@ def test_a_certify_split_without_healthy_runs_is_one_line():
     events = lanes(lane("h0", "abcd", at=0), *(lane(f"i{i}", "aaaa", at=1000 + i) for i in range(9)))
     told = labels(HEALTHY[0], *({"run_id": f"i{i}", "scope": "run", "label": "incident"} for i in range(9)))
     with pytest.raises(SettingsError, match="certify: the split holds no healthy run; accepted:"):
-        calibrate_loops([events.lazy()], told, Plan(grid=False))
+        calibrate_loops([events.lazy()], told, Plan(grid=False, shares=(0.4, 0.4, 0.2)))
 
 
 def failing_runs(tasks: int) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -257,7 +248,7 @@ def test_explore_says_where_the_chain_of_a_share_starts():
 
 
 def test_a_share_says_how_its_bet_was_fixed():
-    """M is the largest group and leaves nothing out, or is given, and then the runs that are not drawn are counted."""
+    """M comes from the sizes or is given, and then groups that are larger are counted, and count for less."""
     events, told = failing_runs(40)
     told = told.with_columns(
         pl.col("task_group").replace("t1", "t0")
@@ -271,16 +262,18 @@ def test_a_share_says_how_its_bet_was_fixed():
     assert whole.bet == {
         "largest": 4,
         "largest_from": "the largest group",
+        "largest_group": 4,
+        "larger_groups": 0,
         "stake": stake(0.05, 4),
-        "dropped_runs": 0,
     }
     assert "M = 4 (the largest group)" in whole.test
     assert whole.chain_from == "fixed beforehand, no explore split"
     assert whole.certificate["groups"][0] == 39
     cut = told_by(Goal(objective="share", max_fpr=0.05, largest=2), shares=(0, 1, 0))
-    assert (cut.bet["largest"], cut.bet["largest_from"], cut.bet["dropped_runs"]) == (2, "given", 2)
-    assert "2 of 80 runs left out" in cut.test
-    explored = told_by(goal)
+    assert (cut.bet["largest"], cut.bet["largest_from"], cut.bet["larger_groups"]) == (2, "given", 1)
+    assert "1 larger groups of up to 4 runs count as 2" in cut.test
+    assert cut.certificate["alarms"].to_list() == whole.certificate["alarms"].to_list()  # no run is left out
+    explored = told_by(goal, shares=(0.2, 0.8, 0))
     assert explored.chain_from == "explore"
     assert explored.certificate["groups"][0] == 31
 
@@ -307,10 +300,9 @@ def test_what_explore_saw_over_the_limit_does_not_look_fine():
             frames.append(lane(f"i{n:03d}", "ab" + "x" * 30, at=1000 * n))
             rows.append({"run_id": f"i{n:03d}", "scope": "run", "label": "incident", "task_group": f"t{n}"})
     events, told = lanes(*frames).lazy(), labels(*rows)
-    found = calibrate_loops([events], told, Plan(goal=Goal(max_fpr=0.05), grid=False))
+    plan = Plan(goal=Goal(max_fpr=0.05), grid=False, shares=(0.4, 0.4, 0.2))
+    found = calibrate_loops([events], told, plan)
     assert found.answer.certificate["alarms"].to_list() == [0] * found.answer.certificate.height
     assert (found.answer.status, found.answer.cell) == (Status.INFEASIBLE, None)
-    late = calibrate_loops(
-        [events], told.filter(pl.col("run_id") > "h009"), Plan(goal=Goal(max_fpr=0.05), grid=False)
-    )
+    late = calibrate_loops([events], told.filter(pl.col("run_id") > "h009"), plan)
     assert late.answer.status == Status.PROVISIONAL
