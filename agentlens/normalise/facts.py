@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 from agentlens.normalise import sql
 from agentlens.normalise.clients import sql_given
 from agentlens.normalise.commands import UNFINISHED, Command
+from agentlens.normalise.resets import reset_of
 from agentlens.normalise.wrappers import find_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from agentlens.normalise.resets import Reset
     from agentlens.normalise.tables import Tables, Tool
 
 _NO_OPS: Final = frozenset({":", "true"})
@@ -27,6 +29,7 @@ _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--names
 _KUBE_VALUED: Final = frozenset(
     {"-n", "--namespace", "--context", "--kubeconfig", "--cluster", "--user", "-s", "--server"}
 )
+_REDIS_VALUED: Final = frozenset({"-h", "-p", "-a", "-n", "-u", "-s", "-t", "--user", "--pass"})
 _VALUED: Final[dict[str, frozenset[str]]] = {
     "git": _GIT_VALUED,
     "kubectl": _KUBE_VALUED,
@@ -36,6 +39,11 @@ _VALUED: Final[dict[str, frozenset[str]]] = {
     "podman": frozenset({"-c", "--connection", "--url"}),
     "gh": frozenset({"-R", "--repo"}),
     "aws": frozenset({"--profile", "--region", "--endpoint-url", "--output"}),
+    "redis-cli": _REDIS_VALUED,
+    "valkey-cli": _REDIS_VALUED,
+    "keydb-cli": _REDIS_VALUED,
+    "mysqladmin": frozenset({"-u", "-h", "-P", "-S", "--user", "--host", "--port"}),
+    "gsutil": frozenset({"-o", "-h", "-u"}),
     "gcloud": frozenset({"--project", "--account"}),
     "terraform": frozenset(),
     "tofu": frozenset(),
@@ -164,6 +172,7 @@ class _Judged:
             or deletes
             or fetches
             or (self.listed("change") and not self._dry())
+            or self.reset()
         )
         plain_filter = command.name in ("sed", "awk", "gawk", "find", "curl", "xargs")
         self.reads = not self.changes and (
@@ -208,8 +217,8 @@ class _Judged:
         command = self.command
         if _asks_help(command):
             return None
-        if self.git:
-            return _git_reset(command, self.operands[1:])
+        if self.git and (found := _git_reset(command, self.operands[1:])):
+            return found
         if command.name == "rm" and command.has("rR", "--recursive"):
             return "rm_rf"
         if _find_deletes(command):
@@ -225,10 +234,20 @@ class _Judged:
             return "docker_volume_rm"
         if command.name == "terraform" and "apply" in self.operands and "-destroy" in command.words:
             return "terraform_destroy"
-        for rest, name in self.tables.resets.get(command.name, ()):
-            if _begins((rest,), command.words[1:], self.operands) and not self._dry():
-                return name
+        return None if self._dry() else self._of_table()
+
+    def _of_table(self) -> str | None:
+        """Class that the table gives, by the program or by the script that an interpreter runs."""
+        script = self.command._replace(words=_python_words(self.command.words))
+        for command in (self.command, script):
+            name = command.name
+            found = reset_of(command, (*self.tables.resets.get(name, ()), *self._of_any_case(name)))
+            if found:
+                return found
         return None
+
+    def _of_any_case(self, name: str) -> tuple[Reset, ...]:
+        return () if name.islower() else self.tables.resets.get(name.lower(), ())
 
 
 def _begins(lines: Iterable[tuple[str, ...]], words: tuple[str, ...], operands: tuple[str, ...]) -> bool:

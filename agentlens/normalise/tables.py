@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.errors import SettingsError
+from agentlens.normalise.resets import Reset, read_resets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,7 +109,7 @@ class Tables:
     masks: tuple[Mask, ...]
     stubs: tuple[Stub, ...]
     hard_failures: Mapping[str, str]
-    resets: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
+    resets: Mapping[str, tuple[Reset, ...]]
     commands: Mapping[str, Mapping[str, tuple[tuple[str, ...], ...]]]
     durable: Mapping[str, Durable]
     _seen: dict[str, Tool] = field(default_factory=dict, repr=False, compare=False)
@@ -244,11 +245,10 @@ def _build(data: dict[str, Any]) -> Tables:
     disabled = {
         kind: set(data.get("disable", {}).get(kind, [])) for kind in ("tools", "masks", "stubs", "resets")
     }
-    resets: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    resets: dict[str, list[Reset]] = {}
     for entry in _enabled(data, "reset", disabled["resets"]):
-        for line in _names(entry.get("words"), f"reset {entry['name']}"):
-            words = tuple(line.split())
-            resets.setdefault(words[0], []).append((words[1:], entry["name"]))
+        for line in read_resets(entry):
+            resets.setdefault(line.words[0], []).append(line)
     text = json.dumps(data, sort_keys=True, ensure_ascii=True)
     return Tables(
         version=blake2b(text.encode(), digest_size=4).hexdigest(),
