@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
 from agentlens._version import __version__
 from agentlens.data import Data, Opened, action_kinds, each, open_data
 from agentlens.errors import InputError
@@ -51,6 +50,7 @@ class Calibration(Tables):
     labels: pl.DataFrame
     cases: pl.DataFrame
     missed: pl.DataFrame
+    near_misses: pl.DataFrame
     detection: pl.DataFrame
     detection_curve: pl.DataFrame
     stability: pl.DataFrame
@@ -277,13 +277,16 @@ def _result(
     policies: Policies | None,
     made: dict[str, Any],
 ) -> Calibration:
-    from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
     from agentlens.calibrate.counterfactual import counterfactuals
     from agentlens.calibrate.drift import DRIFT
+    from agentlens.calibrate.near_misses import near_misses
     from agentlens.calibrate.rates import RATES
 
+    from agentlens.calibrate import views
+
     shown, seen = found.shown(), ("explore", "certify")
+    missed = views.missed(found, shown)
     tables = _trade_offs(found, seen)
     openings, unopened = _open_test(found, opened)
     handoffs, limits = _handoff_limits(found, opened)
@@ -307,7 +310,8 @@ def _result(
         splits=found.splits.frame.join(found.truth.runs, on="run_id", how="left", maintain_order="left"),
         labels=found.labels,
         cases=views.cases(found, shown),
-        missed=views.missed(found, shown),
+        missed=missed,
+        near_misses=near_misses(missed, _rules(found, shown), parts, made["actions"]),
         chance=views.chance(found, [*shown, *found.chain], pl.concat(parts)),
         drift=views.moved(found, parts, policies) if openings else DRIFT.to_frame(),
         counterfactuals=counterfactuals(found, parts, policies=policies, actions=made["actions"]),
@@ -320,15 +324,20 @@ def _result(
     )
 
 
+def _rules(found: LoopCalibration, cells: Sequence[int]) -> list[tuple[str, Rule]]:
+    return [(found.cells[cell].text, found.cells[cell].rule) for cell in cells]
+
+
 def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
     """Detection, its curve, selection stability, the operating picture and predictive values."""
-    from agentlens.calibrate import views
     from agentlens.calibrate.delay import DETECTION, DETECTION_CURVE, detection, detection_curve
     from agentlens.calibrate.incident_delays import ONSETS, incident_delays
     from agentlens.calibrate.intervals import clopper_pearson
     from agentlens.calibrate.measures import MEASURES, measures
     from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
     from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
+
+    from agentlens.calibrate import views
 
     goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
     frames = {

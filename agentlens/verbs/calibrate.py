@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
 from agentlens.api import rule_book
-from agentlens.calibrating import PROFILE, Calibration, calibrate
 from agentlens.errors import SettingsError
 from agentlens.verbs.console import console, plain, print_pairs, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables
+
+from agentlens.calibrating import PROFILE, Calibration, calibrate
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -155,6 +155,7 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
             f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled"
             + (f"; {left_out:,} labels outside the selection" if left_out else ""),
         ),
+        ("near misses", _near(result)),
         ("certify to test", result.drift["status"][0] if result.drift.height else "not compared"),
         (
             "test split",
@@ -188,6 +189,13 @@ def _procedure(result: Calibration) -> list[tuple[str, object]]:
     said += f"; {told['false_alarms']:,} of {told['alarms']:,} alarms false"
     said += f"; {told['detected']:,} of {told['incidents']:,} incidents detected"
     return [("procedure", f"{told['folds']} folds, each judged by the rule that other groups chose: {said}")]
+
+
+def _near(result: Calibration) -> str:
+    """How many of the missed incidents' runs one edit keeps from an alert: to look at, not to count as found."""
+    name = pl.col("rule") == (result.measures["rule"].first() or "")
+    missed, near = (t.filter(name)["run_id"].n_unique() for t in (result.missed, result.near_misses))
+    return f"{near:,} of {missed:,} runs with a missed incident are one edit short of an alert (information only)"
 
 
 def _chain(told: dict[str, Any]) -> str:
@@ -255,6 +263,38 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
         pl.col("median_delay_events").alias("delay"),
         *thin,
     )
+
+
+def _measures(out: Console, result: Calibration) -> None:
+    """Print every quantity of the recommended rule (else of the one in use) with its interval and what it is out of."""
+    rules = result.measures["rule"].unique(maintain_order=True).to_list()
+    if not rules:
+        return
+    scale = pl.when(pl.col("unit") == "share").then(100.0).otherwise(1.0)
+    sign = pl.when(pl.col("unit") == "share").then(pl.lit(" %")).otherwise(pl.lit(""))
+    value, low, high = (
+        (pl.col(n) * scale).round_sig_figs(3).cast(pl.String) for n in ("value", "low", "high")
+    )
+    made = pl.col("interval").replace(_INTERVALS)
+    limits = pl.concat_str(low, pl.lit(" to "), high.fill_null("never"), pl.lit(" "), made)
+    mine = result.measures.filter(pl.col("rule") == rules[0])
+    # where the onset is one event, both ends of its interval are the same
+    twice = pl.struct("quantity", "unit", "value", "low", "high").is_first_distinct() | (
+        pl.col("onset") != "last"
+    )
+    unit = pl.when(pl.col("unit").is_in(["events", "seconds"])).then(pl.concat_str(pl.lit(", "), "unit"))
+    late = pl.when(pl.col("onset") == "last").then(pl.lit(", from the last event that may be the onset"))
+    shown = mine.filter(twice.fill_null(True)).select(
+        pl.concat_str("quantity", unit, late, ignore_nulls=True).alias("quantity"),
+        pl.concat_str(value, sign).fill_null("never").alias("value"),
+        pl.when(pl.col("interval") != "none").then(limits).alias("95 %"),
+        pl.concat_str(_of("count", "of"), pl.lit(" "), "counted").alias("of"),
+        pl.concat_str(pl.when("thin").then(pl.lit("thin; ")), pl.col("note"), ignore_nulls=True).alias(
+            "note"
+        ),
+    )
+    title = f"What {plain(rules[0])} does on explore and certify"
+    print_table(out, title, shown, limit=shown.height, wrap=("quantity", "note"))
 
 
 def _measures(out: Console, result: Calibration) -> None:
