@@ -9,6 +9,7 @@ import polars as pl
 from agentlens.errors import AgentlensError, InputError
 from agentlens.lake.plan import source_id
 from agentlens.lake.reading import Gathered, Native, Piece, batches, format_of
+from agentlens.lake.titles import Titles
 from agentlens.model.branch import BRANCHES
 from agentlens.model.event import CONTENT
 from agentlens.model.receipt import RECEIPTS
@@ -46,7 +47,7 @@ def read_file(
     InputError
         Nothing can be read. Of several files, those that cannot be read are faults of the report.
     """
-    sources = [path] if isinstance(path, Source) else expand([path])
+    sources = [path] if isinstance(path, Source) else Titles().give(expand([path]))
     report = Report()
     records: list[pl.DataFrame] = []
     tables: dict[str, list[pl.DataFrame]] = {"receipts": [], "branches": []}

@@ -57,7 +57,8 @@ class SourceEntry:
     ``id``: digest of its name, on each of its rows. ``place``: digest of the real path, by which the file is
     known again under another spelling; "" for a pipe, and in lakes of earlier releases. ``beside``: digest of
     the files beside it that its reader looks into; "" where there are none, None where an earlier release did
-    not note it. ``settings``: digest of what else shapes the rows (definition of fingerprints, content kept,
+    not note it. ``title``: what its run is called where it has no id and another source has the same file name.
+    ``settings``: digest of what else shapes the rows (definition of fingerprints, content kept,
     mapping). Times are microseconds since 1970 UTC.
     """
 
@@ -72,6 +73,7 @@ class SourceEntry:
     settings: str
     place: str = ""
     beside: str | None = None
+    title: str = ""
     records: int = 0
     receipts: int = 0
     branches: int = 0

@@ -36,7 +36,9 @@ def documents(source: Source, report: Report, record_keys: tuple[str, ...]) -> I
 
 
 def stem_of(source: Source) -> str:
-    """Return the file's name without endings: what a run is called that has no id of its own."""
+    """Return the file's name without endings, or the title it was given: what a run is called that has no id."""
+    if source.title:
+        return source.title
     name = source.path.name if source.name != "stdin" else "stdin"
     for ending in (".gz", ".zst", ".jsonl", ".json", ".ndjson", ".traj"):
         name = name.removesuffix(ending)

@@ -118,7 +118,9 @@ class _Log:
             if isinstance(versions, dict)
             else None,
         }
-        for event in self._events(sample, lane):
+        for place, event in enumerate(self._events(sample, lane)):
+            if event.identity is None and evaluation != self.name:  # a copy of the log tells the same sample
+                event.identity = f"place/{place}"
             event.position = (base + event.position[0], event.position[1])
             for name, value in common.items():
                 setattr(event, name, value)
@@ -263,7 +265,7 @@ def _as_chat(message: dict[str, Any]) -> dict[str, Any]:
 
 FORMAT = Format(
     name="inspect",
-    version=1,
+    version=2,
     title="Inspect logs (.eval archives and .json)",
     recognised_by="members header.json, _journal/, samples/ in a zip; or an eval with task and model",
     proved_on="three logs of the tool's own tests",

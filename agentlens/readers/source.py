@@ -53,6 +53,8 @@ class Source:
         Byte range, of plain files only: both ends stand at line starts. ``stop`` None is the end.
     first_line
         Number of the first line of the range, from 1.
+    title
+        What a run without an id of its own is called; "" for the file's name, which another file may have too.
     found
         Whether it was found inside a folder or by a pattern; a source that was named is missed when left out.
     piped
@@ -64,6 +66,7 @@ class Source:
     start: int = 0
     stop: int | None = None
     first_line: int = 1
+    title: str = ""
     found: bool = False
     piped: bool = False
 
