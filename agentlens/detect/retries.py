@@ -8,12 +8,9 @@ import polars as pl
 
 from agentlens.detect.codes import NONE, SOURCE
 from agentlens.detect.policies import SLEEPING_TOOLS, Policies, RetryPolicy
+from agentlens.detect.retry_gaps import TOLERANCE_US, kept_by_newest, least_gap_us
 from agentlens.model.event import RETRY_POLICY
 
-TOLERANCE_US = 1
-"""An observed gap may be this much shorter than the policy asks."""
-
-_Float = npt.NDArray[np.float64]
 _Bool = npt.NDArray[np.bool_]
 _READ = (
     *("row", "start", "tool", "workflow", "at", "ended_at", "action_signature", "error_class", "attempt"),
@@ -110,21 +107,11 @@ def _inside_policy(streaks: pl.DataFrame) -> _Bool:
         else place
     )
     inside = (place > first) & (broken < first)
-    for begin in np.unique(first[changed >= first]).tolist():
-        _judge_changing(streaks.filter(pl.Series(first == begin)), inside, begin)
+    begins, lengths = np.unique(first, return_counts=True)
+    changing = np.isin(begins, first[changed >= first])
+    for begin, length in zip(begins[changing].tolist(), lengths[changing].tolist(), strict=True):
+        inside[begin : begin + length] = kept_by_newest(streaks.slice(begin, length))
     return inside
-
-
-def _judge_changing(streak: pl.DataFrame, inside: _Bool, begin: int) -> None:
-    """Judge a streak whose policy changes on the way: each attempt by its own policy, over all attempts before it."""
-    rows_of: dict[str, list[int]] = {}
-    for row, policy in enumerate(streak["policy"].to_list()):
-        rows_of.setdefault(repr(policy), []).append(row)
-    for rows in rows_of.values():
-        one = streak["policy"].gather([rows[0]] * streak.height)
-        kept = np.logical_and.accumulate(_keeps(streak, one))
-        for row in rows:
-            inside[begin + row] = row > 0 and kept[row]
 
 
 def _keeps(attempts: pl.DataFrame, policy: pl.Series) -> _Bool:
@@ -141,20 +128,8 @@ def _keeps(attempts: pl.DataFrame, policy: pl.Series) -> _Bool:
         ).fill_null(False),
         in_budget=(pl.col("k") <= pl.col("max_attempts")).fill_null(False),
     )
-    least = _least_gap_us(*(facts[name].to_numpy() for name in ("k", *_SETTINGS)))
+    least = least_gap_us(*(facts[name].to_numpy() for name in ("k", *_SETTINGS)))
     gap = facts["gap_us"].cast(pl.Float64).to_numpy()
     spaced = gap + TOLERANCE_US >= least  # false where either is not known
     first = ~facts["later"].to_numpy()
     return np.asarray(known["covered"].to_numpy() & known["in_budget"].to_numpy() & (spaced | first))
-
-
-def _least_gap_us(
-    k: _Float, interval_s: _Float, backoff_rate: _Float, max_delay_s: _Float, jitter: _Float
-) -> _Float:
-    """``min(interval_s * backoff_rate**(k-2), max_delay_s) * (1 - jitter)`` in microseconds; NaN is not known."""
-    jitter = np.where(np.isnan(jitter), 0.0, jitter)
-    with np.errstate(all="ignore"):
-        delay = np.where(interval_s == 0, 0.0, interval_s * np.power(backoff_rate, k - 2))
-        delay = np.where(np.isnan(max_delay_s), delay, np.minimum(delay, max_delay_s))
-        least = np.where(jitter == 1, 0.0, delay * (1.0 - jitter)) * 1e6
-    return np.where((jitter > 1) | np.isnan(backoff_rate) | np.isnan(interval_s), np.nan, least)
