@@ -44,6 +44,8 @@ _UUID: Final = re.compile(r":[0-9a-f]{8}-[0-9a-f-]{27}(?=\||$)")
 _OWN: Final = frozenset(
     {"dotted_order", "parent_run_id", "trace_id", "session_id", "session_name", "parent_run_ids"}
 )
+_TOOLS: Final = "tools"
+"""Node of a prebuilt agent that runs its tools."""
 _US: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -106,6 +108,9 @@ class _Runs:
     ended: dict[str, _Half] = field(default_factory=dict)
     waits: dict[str, tuple[int, RawEvent]] = field(default_factory=dict)
     gotos: dict[str, _Goto] = field(default_factory=dict)  # by the run that the exception passed
+    handed: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # run and target of handoffs that tools inside it made
 
     def __post_init__(self) -> None:
         self.spans = Spans(self.report)
@@ -154,7 +159,7 @@ class _Runs:
                 repeated.add(above)
                 above = self.gotos[above].above
         for own, goto in self.gotos.items():
-            if goto.event is not None and own not in repeated:
+            if goto.event is not None and own not in repeated and (own, goto.target) not in self.handed:
                 yield goto.event
 
     def events(self, row: dict[str, Any], position: int, order: int) -> Iterator[RawEvent]:
@@ -164,6 +169,7 @@ class _Runs:
             self.report.quarantine(position, "a run without a trace", "record")
             return
         found = self.spans.events(span, position, order)
+        self.handed.update((span.parent_id or "", one.target or "") for one in found if one.kind == "handoff")
         yield from found
         order += 8
         for event in (*_around(row, span, waits, self.report), *_feedback(row, span)):
@@ -294,6 +300,8 @@ def _agent(metadata: dict[str, Any]) -> str:
         return told
     place = text(metadata.get("langgraph_checkpoint_ns")) or text(metadata.get("checkpoint_ns"))
     names = [name for name in _UUID.sub("", place).split("|") if name]
+    if len(names) > 1 and names[-1] == _TOOLS:  # whoever runs the tools, the graph around them asked
+        names.pop()
     return "/".join(names) or text(metadata.get("langgraph_node"))
 
 
@@ -393,6 +401,12 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
         event.at, event.open = span.ended_at, False
         event.identity = f"goto:{span.trace_id}/{span.span_id or error}"
         yield event
+    if to := _gone_on(row):
+        event = _beside(span, "handoff")
+        event.tool, event.target, event.args = "handoff", to, {"to": to}
+        event.at, event.open = span.ended_at, False
+        event.identity = f"goto:{span.trace_id}/{span.span_id}"
+        yield event
     if span.parent_id is None and _is_resumed(mapping(row.get("inputs"))):
         event = _beside(span, "resume")
         event.tool, event.external_input, event.at = "resume", True, span.at
@@ -408,6 +422,16 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
             event.error_class = text(facts.get("exception_type")) or None
             event.identity = f"retry:{span.span_id}/{index}"
             yield event
+
+
+def _gone_on(row: dict[str, Any]) -> str:
+    """Return the node that a node of a graph went on to by its own word; "" where it gave back anything else."""
+    node = text(mapping(mapping(row.get("extra")).get("metadata")).get("langgraph_node"))
+    if text(row.get("run_type")) != "chain" or not node or node != text(row.get("name")):
+        return ""
+    told = mapping(mapping(row.get("outputs")).get("output"))
+    to = text(told.get("goto")) if {"goto", "resume"} <= told.keys() else ""
+    return "" if to == "__end__" else to
 
 
 def _is_resumed(inputs: dict[str, Any]) -> bool:

@@ -323,3 +323,69 @@ def test_the_wire_batch_of_the_javascript_sdk(shared: Path) -> None:
     )
     assert (event.at, event.ended_at) == (1_728_803_137_170_001, 1_728_803_138_285_000)
     assert not report.faults
+
+
+UUID = "4af9a5f7-074b-8aa5-9a35-fb4ece7e30f7"
+
+
+def inside(*names: str) -> dict[str, Any]:
+    place = "|".join(f"{name}:{UUID}" for name in names)
+    return {"metadata": {"thread_id": "th", "langgraph_node": names[-1], "langgraph_checkpoint_ns": place}}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_tool_that_leaves_for_another_agent_is_one_handoff(turn: int) -> None:
+    """The tool gives back a command, the node around it fails with one; both tell of the same going."""
+    command = {"graph": "__parent__", "update": None, "resume": None, "goto": "writer"}
+    error = "ParentCommand(Command(graph='__parent__', goto='writer'))Traceback (most recent call last):\n"
+    rows = [
+        run(1, "chain", "team"),
+        run(2, "chain", "planner", 1, error=error, outputs=None, extra=inside("planner")),
+        run(3, "chain", "tools", 1, 2, error=error, outputs=None, extra=inside("planner", "tools")),
+        run(
+            4,
+            "tool",
+            "transfer_to_writer",
+            1,
+            2,
+            3,
+            outputs={"output": command},
+            extra=inside("planner", "tools"),
+        ),
+        run(
+            5,
+            "tool",
+            "look",
+            1,
+            2,
+            3,
+            inputs={"c": "Zürich"},
+            outputs={"output": None},
+            extra=inside("planner", "tools"),
+        ),
+    ]
+    found = events(lines(*rows[::turn]))
+    assert [(one.agent, one.tool, one.target) for one in found if one.kind == "handoff"] == [
+        ("planner", "transfer_to_writer", "writer")
+    ]
+    assert [one.agent for one in found if one.kind == "tool"] == ["planner"]
+
+
+def test_a_node_that_says_where_to_go_on_hands_over() -> None:
+    """A command that a node gives back; the end of the graph is no addressee."""
+    found = [
+        events(
+            lines(
+                run(
+                    1,
+                    "chain",
+                    "route",
+                    9,
+                    outputs={"output": {"goto": to, "resume": None}},
+                    extra=inside("route"),
+                )
+            )
+        )
+        for to in ("planner", "__end__")
+    ]
+    assert [[one.target for one in told if one.kind == "handoff"] for told in found] == [["planner"], []]
