@@ -401,9 +401,9 @@ def _around(row: dict[str, Any], span: Span, waits: str, report: Report) -> Iter
         event.at, event.open = span.ended_at, False
         event.identity = f"goto:{span.trace_id}/{span.span_id or error}"
         yield event
-    if to := _gone_on(row):
+    if next_node := _gone_on(row):
         event = _beside(span, "handoff")
-        event.tool, event.target, event.args = "handoff", to, {"to": to}
+        event.tool, event.target, event.args = "handoff", next_node, {"to": next_node}
         event.at, event.open = span.ended_at, False
         event.identity = f"goto:{span.trace_id}/{span.span_id}"
         yield event

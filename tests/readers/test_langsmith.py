@@ -325,11 +325,11 @@ def test_the_wire_batch_of_the_javascript_sdk(shared: Path) -> None:
     assert not report.faults
 
 
-UUID = "4af9a5f7-074b-8aa5-9a35-fb4ece7e30f7"
+TASK = "4af9a5f7-074b-8aa5-9a35-fb4ece7e30f7"
 
 
 def inside(*names: str) -> dict[str, Any]:
-    place = "|".join(f"{name}:{UUID}" for name in names)
+    place = "|".join(f"{name}:{TASK}" for name in names)
     return {"metadata": {"thread_id": "th", "langgraph_node": names[-1], "langgraph_checkpoint_ns": place}}
 
 
