@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import RawEvent
 from agentlens.readers import decode
+from agentlens.readers.addressees import HANDOFF_TOOL
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import STEP, listed, pairs, text, when
@@ -100,7 +101,7 @@ class _Export:
         row = _named(record)
         if row.keys() >= _OBSERVATION:
             yield from self._observation(row, {}, position, order)
-        elif row.keys() >= {"name", "value"} and {"trace_id", "session_id", "observation_id"} & row.keys():
+        elif _is_score(row):
             yield from self._score(row, None, position, order)
         elif text(row.get("id")) and "timestamp" in row:
             yield self._trace(row, position, order)
@@ -158,6 +159,8 @@ class _Export:
         if "span_kind" not in facts and kind_of(facts, name) == "log" and _KINDS.get(kind):
             facts["span_kind"] = _KINDS[kind]
         _tool_message(facts)
+        if "span_kind" not in facts and kind == "SPAN" and HANDOFF_TOOL.fullmatch(name):
+            facts["span_kind"] = "TOOL"
         level, message = text(row.get("level")).upper(), text(row.get("status_message"))
         if level == "ERROR" and "error" not in facts and (found := _ERROR.match(message)):
             facts["error"] = found[1]
@@ -193,6 +196,12 @@ class _Export:
         event.position = (position, order)
         label = {"score_name": text(row.get("name")), "score_label": _label(row)}
         yield verdict(event, label, hex_id(row.get("observation_id"), 8))
+
+
+def _is_score(row: dict[str, Any]) -> bool:
+    """Tell a score by what it judges and how; one of a category may have no value, one of a number no words."""
+    judged, told = {"trace_id", "session_id", "observation_id"}, {"value", "string_value", "data_type"}
+    return "name" in row and bool(judged & row.keys()) and bool(told & row.keys())
 
 
 def _label(row: dict[str, Any]) -> str:

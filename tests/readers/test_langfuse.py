@@ -348,3 +348,32 @@ def test_maps_of_a_parquet_export_are_objects(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "f")
     (event,) = events(tmp_path / "f")
     assert (event.kind, event.agent, event.tokens_in, event.tokens_out) == ("model", "Finder", 7, 2)
+
+
+@pytest.mark.parametrize("shape", ["lines", "csv"])
+def test_a_score_without_a_number_is_a_score(shape: str, tmp_path: Path) -> None:
+    """Exports leave empty what a score does not have: a category has no value, a number no words."""
+    rows = [
+        {"id": "s1", "trace_id": "t1", "name": "works", "value": "1", "string_value": "", "data_type": "BOOLEAN", "source": "API", "timestamp": "2026-07-01 10:05:00.000000"},
+        {"id": "s2", "trace_id": "t1", "name": "judged", "value": "", "string_value": "fail", "data_type": "CATEGORICAL", "source": "API", "timestamp": "2026-07-01 10:05:01.000000"},
+        {"id": "s3", "trace_id": "t1", "name": "much", "value": "0.4", "string_value": "", "data_type": "NUMERIC", "source": "API", "timestamp": "2026-07-01 10:05:02.000000"},
+    ]  # fmt: skip
+    if shape == "csv":
+        path = tmp_path / "scores.csv"
+        text = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(text) + "\n", "utf-8")
+    else:
+        path = tmp_path / "scores.jsonl"
+        path.write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
+    assert [(one.kind, one.target, one.outcome) for one in events(path)] == [
+        ("verdict", "works", "passed"),
+        ("verdict", "judged", "failed"),
+        ("verdict", "much", "unknown"),
+    ]
+
+
+def test_a_plain_span_that_is_called_like_a_handoff_is_one() -> None:
+    """Frameworks without a type of their own write plain spans."""
+    row = {"id": "o6", "traceId": "t1", "type": "SPAN", "name": "transfer_to_writer", "startTime": "2026-07-01T10:00:06.000Z", "endTime": "2026-07-01T10:00:06.100Z", "level": "DEFAULT", "parentObservationId": "o1"}  # fmt: skip
+    (found,) = events(json.dumps({"trace": {"id": "t1"}, "observations": [row]}).encode())
+    assert (found.kind, found.target) == ("handoff", "writer")
