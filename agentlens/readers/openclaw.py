@@ -17,7 +17,7 @@ from agentlens.readers.messages import error_of, result_of
 from agentlens.readers.stamps import epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agentlens.model.raw import RawEvent
     from agentlens.readers.base import Record, Report
@@ -44,6 +44,20 @@ _TOKENS_IN: Final = ("input", "cacheRead", "cacheWrite", "inputTokens", "cacheTo
 """Of a message, of a telemetry record: fresh and cached ones are counted apart."""
 _KNOWN_LIMIT: Final = 200_000
 """Messages remembered, so that a conversation that is told again is not counted again."""
+
+
+def _ended(value: dict[str, Any], named: str, at: int | None, waiting: Iterable[_Open]) -> _Open | None:
+    """Return the call that an end belongs to: the one it names, else the one that began so long before it.
+
+    Calls run side by side, and most ends name none.
+    """
+    name, long = text_of(value.get("toolName")), count_of(value.get("durationMs"))
+    calls = [one for one in waiting if one.name == name]
+    own = next((one for one in calls if one.identity == named), None)
+    if own is not None or at is None or long is None or len(calls) < 2:
+        return own or next(iter(calls), None)
+    began = at - long * 1000
+    return min(calls, key=lambda one: 1 << 62 if one.begun_at is None else abs(began - one.begun_at))
 
 
 def claim(head: Head) -> int:
@@ -160,7 +174,7 @@ class _Log:
         """The end says that a call came back, not with what: without a result it is no success."""
         name = text_of(value.get("toolName"))
         waiting = self.running.get(session, deque())
-        call = next((one for one in waiting if one.name == name), None)
+        call = _ended(value, f"{session}/{text_of(value.get('toolCallId'))}", spot.at, waiting)
         failed = value.get("success") is False or bool(value.get("error"))
         if call is None:
             self.report.unknown["end of a tool without its start"] += 1
@@ -280,7 +294,7 @@ def _spelled(args: Any) -> str:
 
 FORMAT = Format(
     name="openclaw",
-    version=1,
+    version=2,
     title="OpenClaw telemetry lines",
     recognised_by="type agent.start, tool.start, agent.end, ... with seq and ts",
     proved_on="seven redacted lines of a real agent",

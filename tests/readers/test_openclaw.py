@@ -154,3 +154,32 @@ def test_usage_is_read_in_the_words_of_telemetry() -> None:
     usage = {"inputTokens": 10, "outputTokens": 5, "cacheTokens": 2, "costUsd": 0.25}
     (model,) = of_kind(told(row("llm.usage", 1, model="m", **usage)), "model")
     assert (model["tokens_in"], model["tokens_out"], model["cost_usd"]) == (12, 5, 0.25)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_of_calls_side_by_side_each_end_finds_its_own(named: bool) -> None:
+    """By the id that it names, else by when the call must have begun."""
+
+    def row(kind: str, seq: int, call: str, **more: Any) -> dict[str, Any]:
+        own = {"toolCallId": call} if named else {}
+        return {
+            "type": f"tool.{kind}",
+            "seq": seq,
+            "ts": 1_782_900_000_000 + seq * 1000,
+            "sessionKey": "k",
+            "toolName": "exec",
+            **own,
+            **more,
+        }
+
+    rows = [
+        row("start", 1, "a", params={"command": "sleep 5"}),
+        row("start", 2, "b", params={"command": "false"}),
+        row("end", 3, "b", success=False, error="exit 1", durationMs=1000),
+        row("end", 6, "a", success=True, durationMs=5000, result="ok"),
+    ]
+    found = merged(records(b"".join(json.dumps(one).encode() + b"\n" for one in rows), "openclaw")[0])
+    assert [(e["args"]["command"], e.get("error_class"), e["open"]) for e in of_kind(found, "tool")] == [
+        ("sleep 5", None, False),
+        ("false", "tool_error", False),
+    ]
