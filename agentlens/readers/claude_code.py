@@ -298,6 +298,7 @@ class _Session:
                 tool="model",
                 attempt=count_of(value.get("retryAttempt")),
                 error_class=api_error_class(value.get("error")),
+                retry_policy=retries(value.get("maxRetries"), value.get("retryInMs")),
                 identity=_own(value),
             )
         elif subtype in {"compact_boundary", "microcompact_boundary"}:
@@ -350,6 +351,15 @@ def api_error_class(error: Any, status: Any = None) -> str:
         return _STATUS_CLASSES.get(code, f"http_{code}" if code < 500 else "server_error")
     word = text_of(code) or (error if isinstance(error, str) else "")
     return word.strip().lower().replace(" ", "_")[:60] or "api_error"
+
+
+def retries(most: Any, delay_ms: Any) -> dict[str, Any] | None:
+    """Return what a client says of how it tries again: how often (the first attempt counts) and after how long."""
+    tries, delay = count_of(most), number_of(delay_ms)
+    if tries is None:
+        return None
+    wait = {"interval_s": None if delay is None else delay / 1000, "backoff_rate": None, "max_delay_s": None}
+    return {"errors": ["*"], "max_attempts": tries + 1, "jitter": None, **wait}
 
 
 def _is_human_side(value: dict[str, Any]) -> bool:

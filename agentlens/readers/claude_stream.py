@@ -17,7 +17,7 @@ from agentlens.readers.blocks import (
     text_of,
     tokens_of,
 )
-from agentlens.readers.claude_code import api_error_class, is_turn
+from agentlens.readers.claude_code import api_error_class, is_turn, retries
 from agentlens.readers.decode import loads
 from agentlens.readers.sidechains import UNNAMED
 from agentlens.readers.stamps import moment
@@ -186,6 +186,7 @@ class _Stream:
                 tool="model",
                 attempt=count_of(value.get("attempt")),
                 error_class=api_error_class(value.get("error"), value.get("error_status")),
+                retry_policy=retries(value.get("max_retries"), value.get("retry_delay_ms")),
                 identity=_own(value),
             )
         elif subtype in {"compact_boundary", "microcompact_boundary"}:
@@ -255,7 +256,7 @@ def _first_session(source: Source) -> str:
 
 FORMAT = Format(
     name="claude-stream",
-    version=1,
+    version=2,
     title="Claude Code stream-json (--output-format stream-json)",
     recognised_by="session_id and type system, assistant, user or result on a line",
     proved_on="98 benchmark trials of two versions",

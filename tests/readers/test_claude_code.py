@@ -218,10 +218,29 @@ def test_a_request_that_was_repeated_is_a_retry_with_its_attempt() -> None:
         "parentUuid": None,
         "retryAttempt": 2,
         "maxRetries": 10,
+        "retryInMs": 1500.5,
         "error": {"status": 529},
     }
     (event,) = session(line, line)
     assert (event["kind"], event["attempt"], event["error_class"]) == ("retry", 2, "overloaded")
+    policy = event["retry_policy"]
+    assert (policy["max_attempts"], policy["interval_s"], policy["backoff_rate"]) == (11, 1.5005, None)
+
+
+def test_a_command_in_the_background_has_only_begun() -> None:
+    """What comes back at once is the id of a task, another every time: no evidence of anything."""
+    began = [
+        user(
+            f"u{n}",
+            "a1",
+            came(f"c{n}", f"Command running in background with ID: b{n}"),
+            toolUseResult={"backgroundTaskId": f"b{n}"},
+        )
+        for n in (1, 2)
+    ]
+    asks = [asked(f"c{n}", command="sleep 99", run_in_background=True) for n in (1, 2)]
+    found = [e for e in session(assistant("a1", None, "m1", *asks), *began) if e["kind"] == "tool"]
+    assert [e.get("result") for e in found] == [None, None]
 
 
 def test_questions_and_plans_wait_for_a_person_and_their_answer_is_a_decision() -> None:
