@@ -21,7 +21,8 @@ def loops(parser: argparse.ArgumentParser) -> None:
         "--table",
         choices=("verdicts", "episodes", "runs"),
         default="verdicts",
-        help="which table --json prints",
+        metavar="NAME",
+        help="which table --json prints: %(choices)s (default %(default)s)",
     )
     parser.add_argument("--html", metavar="FILE", help="write one self-contained HTML page")
     outputs(parser, "verdict")
@@ -55,11 +56,13 @@ def handoffs(parser: argparse.ArgumentParser) -> None:
         "--table",
         choices=("handoffs", "operations", "claims", "cues", "authors"),
         default="handoffs",
-        help="which table --json prints",
+        metavar="NAME",
+        help="which table --json prints: %(choices)s (default %(default)s)",
     )
     outputs(parser, "state")
     reading(parser)
     selection(parser)
+    engine(parser)
 
 
 def resets(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +84,8 @@ def resets(parser: argparse.ArgumentParser) -> None:
             "comparison",
         ),
         default="branches",
-        help="which table --json prints",
+        metavar="NAME",
+        help="which table --json prints: %(choices)s (default %(default)s)",
     )
     outputs(parser, "state")
     reading(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentlens.arguments.shared import normaliser, reading, selection
+from agentlens.arguments.shared import engine, normaliser, reading, selection
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +18,7 @@ def demo(parser: argparse.ArgumentParser) -> None:
         default="agentlens-demo",
         help="where the lake, tables and page go (default agentlens-demo)",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a run instead")
 
 
 def ingest(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +37,7 @@ def ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object a source on standard output"
     )
+    engine(parser)
 
 
 def explain(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +78,7 @@ def lab(parser: argparse.ArgumentParser) -> None:
         "--into", metavar="DIR", default="agentlens-lab", help="where the copy goes (default agentlens-lab)"
     )
     parser.add_argument("--copy-only", action="store_true", help="copy the notebooks and start nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a notebook")
 
 
 def sql(parser: argparse.ArgumentParser) -> None:

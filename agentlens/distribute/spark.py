@@ -14,6 +14,7 @@ from agentlens.model.select import Selection, parse_time
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from agentlens.detect.handoff_limits import HandoffLimits
     from agentlens.detect.policies import Policies
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from agentlens.detect.receipts_auth import AuthorKeys
     from agentlens.detect.rules import Rule
     from agentlens.distribute.tables import SparkTables
+    from agentlens.lake.report import IngestReport
+    from agentlens.normalise.rows import Normaliser
 
-__all__ = ["handoffs", "loops", "start"]
+__all__ = ["handoffs", "ingest", "loops", "start"]
 
 
 def loops(
@@ -106,3 +109,49 @@ def handoffs(
     selection = Selection.parse(since, until, workflow, agent)
     lake = SparkLake.open(session, path)
     return judged(lake, limits or Limits(), as_of=moment, keys=keys, selection=selection)
+
+
+def ingest(
+    session: Any,
+    *sources: str,
+    into: str,
+    normaliser: Normaliser,
+    key_file: str | Path | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    sql: str | None = None,
+) -> IngestReport:
+    """Read trace exports into a lake on any path Spark reaches; what is there already and unchanged is left alone.
+
+    Parameters
+    ----------
+    session
+        As for `loops`.
+    sources
+        Files, folders (read through) and patterns. Paths of scheme ``file`` must be there on every worker; the
+        files beside a source, which some readers look into, are seen only there.
+    into
+        Folder of the lake; made if it is not there.
+    normaliser
+        From `agentlens.make_normaliser`. Its key is not sent: every worker must have the same one (``key_file``,
+        ``AGENTLENS_KEY``).
+    format, sql
+        As for `agentlens.ingest`; ``sql`` is the text of the mapping.
+
+    Returns
+    -------
+    IngestReport
+        That of the local call, and the same lake to the row.
+
+    Raises
+    ------
+    AgentlensError
+        Nothing can be read, the lake cannot be written, or a worker lacks the key; the lake is as it was.
+    """
+    from agentlens.distribute.ingest import ingested
+    from agentlens.lake.plan import Settings
+    from agentlens.readers import registry
+
+    if format is not None:
+        registry.named(format)
+    settings = Settings(normaliser=normaliser, format=format, sql=sql)
+    return ingested(session, sources, into, settings, None if key_file is None else str(key_file))

@@ -8,14 +8,26 @@ import polars as pl
 
 from agentlens.distribute.engine import told
 from agentlens.distribute.types import from_batch
+from agentlens.model.handoff import HANDOFFS
 from agentlens.model.verdict import EPISODES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentlens.distribute.tables import SparkTables
     from agentlens.distribute.types import Schema
 
 _COUNTS = pl.Schema(
     {"verdict": pl.String(), "runs": pl.Int64(), "alerts": pl.Int64(), "stuck_events": pl.Int64()}
+)
+_STATES = pl.Schema(
+    {
+        "state": pl.String(),
+        "reason": pl.String(),
+        "inferred": pl.Boolean(),
+        "handoffs": pl.Int64(),
+        "late": pl.Int64(),
+    }
 )
 _REASONS = pl.Schema({"reason": pl.String(), "events": pl.Int64()})
 
@@ -59,6 +71,36 @@ def costliest(found: SparkTables, count: int) -> tuple[pl.DataFrame, int]:
     with told("counting episodes"):
         total = int(every.count())
     return fetched(every.orderBy(*order).limit(count), EPISODES), total
+
+
+def handoff_states(found: SparkTables) -> pl.DataFrame:
+    """Handoffs by state, reason and origin."""
+    from pyspark.sql import functions as f
+
+    late = f.coalesce(f.sum(f.col("late_ack").cast("bigint")), f.lit(0)).alias("late")
+    counted = found["handoffs"].groupBy("state", "reason", "inferred")
+    return fetched(counted.agg(f.count(f.lit(1)).alias("handoffs"), late), _STATES)
+
+
+def looked_at(found: SparkTables, states: Sequence[str], count: int) -> tuple[pl.DataFrame, int]:
+    """Return the first handoffs in one of these states, in their order, and how many there are in all."""
+    from pyspark.sql import functions as f
+
+    rank = f.lit(None).cast("int")
+    for place, state in reversed(list(enumerate(states))):
+        rank = f.when(f.col("state") == state, f.lit(place)).otherwise(rank)
+    unsaid = ~f.col("reason").eqNullSafe("verification_unavailable")
+    every = found["handoffs"].withColumn("_rank", rank).filter(f.col("_rank").isNotNull() & unsaid)
+    with told("counting handoffs"):
+        total = int(every.count())
+    first = every.orderBy("_rank", "operation_id", "handoff_id").limit(count).drop("_rank")
+    return fetched(first, HANDOFFS), total
+
+
+def unknown_claims(found: SparkTables, count: int) -> pl.Series:
+    """Return the first runs that claim success while no outcome is known."""
+    every = found["claims"].filter("claimed = 'success' and false_success is null")
+    return fetched(every.select("run_id").orderBy("run_id").limit(count), {"run_id": pl.String()})["run_id"]
 
 
 def fetched(frame: Any, schema: Schema) -> pl.DataFrame:

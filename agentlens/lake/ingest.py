@@ -15,13 +15,15 @@ import polars as pl
 from agentlens.errors import InputError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
-from agentlens.lake.manifest import Manifest, SourceEntry
+from agentlens.lake.manifest import Manifest
+from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
 from agentlens.lake.plan import Planned, Settings, is_large, known_again, missed, plan, tasks, work
 from agentlens.lake.reading import PieceRead
 from agentlens.lake.report import IngestReport, Progress, Step
-from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
+from agentlens.lake.rewrite import Change, rewrite
 from agentlens.lake.store import part, put_aside, sweep
 from agentlens.lake.summary import report_of
+from agentlens.lake.titles import Titles
 from agentlens.lake.workers import Here, Processes
 from agentlens.readers import registry
 from agentlens.readers.source import Source, expand
@@ -119,7 +121,7 @@ class _Ingest:
         with _reading(workers, expected, self.settings.normaliser) as reading:
             planned = _planned(found, missing, self.manifest, self.settings)
             todo = [one for one in planned if one.read]
-            _refuse_all(planned)
+            refuse_all(planned)
             if not todo:
                 return report_of(planned, {}, self.manifest, self.settings)
             sweep(self.lake, self.manifest)
@@ -161,8 +163,8 @@ class _Ingest:
         parts: dict[str, list[Path]],
         folder: Path,
     ) -> IngestReport:
-        planned = [_told(one, reads) for one in planned]
-        _refuse_all(planned)
+        planned = [told_of(one, reads) for one in planned]
+        refuse_all(planned)
         kept = [one for one in planned if one.read]
         if not kept:
             return report_of(planned, reads, self.manifest, self.settings)
@@ -171,41 +173,18 @@ class _Ingest:
             aside=folder,
             parts=_without(parts, refused),
             replaced=frozenset(one.source_id for one in kept),
-            faults=_faults(kept, reads),
+            faults=faults_of(kept, reads),
         )
         before = replace(
             self.manifest, content=self.manifest.content or self.settings.normaliser.keep_content
         )
         made = rewrite(self.lake, before, change, lambda _done, _all: self._tell(stage="writing"))
         sources = dict(self.manifest.sources)
-        sources |= {one.source.name: self._entry(one, reads[one.source_id]) for one in kept}
+        sources |= {one.source.name: entry_of(one, reads[one.source_id], self.settings) for one in kept}
         made = replace(made, sources=sources)
         manifests.save(self.lake, made)
         self._tell(stage="done")
         return report_of(planned, reads, made, self.settings, changed=True)
-
-    def _entry(self, one: Planned, read: PieceRead) -> SourceEntry:
-        return SourceEntry(
-            name=one.source.name,
-            id=one.source_id,
-            digest=read.digest,
-            size=one.size,
-            reader=read.format,
-            reader_version=read.format_version,
-            normaliser_version=self.settings.normaliser.version,
-            key_id=self.settings.normaliser.key.key_id,
-            settings=self.settings.digest,
-            place=one.source.place(),
-            beside=read.beside,
-            records=read.records,
-            receipts=read.receipts,
-            branches=read.branches,
-            quarantined=read.quarantined,
-            repaired=dict(sorted(read.repaired.items())),
-            unknown=dict(sorted(read.unknown.items())),
-            first_at=read.first_at,
-            last_at=read.last_at,
-        )
 
     def _tell(self, **changed: int | str) -> None:
         self.step = replace(self.step, **changed)  # type: ignore[arg-type]
@@ -245,7 +224,7 @@ def _planned(
     InputError
         Two files have one name.
     """
-    once = known_again(found, manifest)
+    once = Titles.of(manifest).give(known_again(found, manifest))
     twice = [name for name, count in Counter(one.name for one in once).items() if count > 1]
     if twice:
         raise InputError(f"two sources are called {twice[0]!r}; accepted: a name of its own for each")
@@ -274,21 +253,6 @@ def _reading(workers: int | None, expected: int, normaliser: Normaliser) -> Here
     return Here(normaliser) if workers == 1 else Processes(workers, normaliser)
 
 
-def _told(one: Planned, reads: dict[str, PieceRead]) -> Planned:
-    read = reads.get(one.source_id)
-    if read is None or not read.refused:
-        return one
-    return replace(one, status="refused", reason=read.refused)
-
-
-def _refuse_all(planned: list[Planned]) -> None:
-    """Raise where there is not one source that can be read."""
-    refused = [one for one in planned if one.status == "refused"]
-    if len(refused) == len(planned):
-        more = f" (and {len(refused) - 1} more sources)" if len(refused) > 1 else ""
-        raise InputError(f"{refused[0].reason}{more}")
-
-
 def _without(parts: dict[str, list[Path]], refused: set[str]) -> dict[str, list[Path]]:
     """Take rows of sources that were refused half-way out of the parts."""
     if not refused:
@@ -299,12 +263,3 @@ def _without(parts: dict[str, list[Path]], refused: set[str]) -> dict[str, list[
 def _cleaned(path: Path, refused: set[str]) -> Path:
     kept = path.with_suffix(".kept.arrow")  # another file: the part itself may be mapped into memory
     return put_aside(part(path).filter(~pl.col("source_id").is_in(list(refused))).collect(), kept)
-
-
-def _faults(kept: list[Planned], reads: dict[str, PieceRead]) -> pl.DataFrame:
-    rows = [
-        [one.source_id, one.source.name, fault.unit, fault.position, fault.reason]
-        for one in kept
-        for fault in sorted(reads[one.source_id].faults, key=lambda fault: (fault.position, fault.reason))
-    ]
-    return pl.DataFrame(rows, schema=QUARANTINE, orient="row")

@@ -66,17 +66,29 @@ def source_id(name: str) -> str:
 def known_again(sources: Sequence[Source], manifest: Manifest) -> list[Source]:
     """Return each file once, by the name under which the lake knows it.
 
-    A file may be called by several names: relative, absolute, through a link. It is one source, and its
-    first name stays.
+    A file may be called by several names: relative, absolute, through a link of either kind. It is one source,
+    and its first name stays.
     """
     names = {entry.place: entry.name for entry in manifest.sources.values() if entry.place}
     once: dict[str, Source] = {}
+    first: dict[tuple[int, int], str] = {}  # files with several names on the disk -> the place of the first
     for source in sources:
         place = source.place()
+        if place and (node := _node(source)) is not None:
+            place = first.setdefault(node, place)
         if place in names:
             source = replace(source, name=names[place])  # noqa: PLW2901 - the same source
         once.setdefault(place or f"{source.path}\0{source.start}", source)
     return list(once.values())
+
+
+def _node(source: Source) -> tuple[int, int] | None:
+    """Return device and number of a file that has several names on the disk; None for any other."""
+    try:
+        found = source.path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and found.st_ino else None
 
 
 def missed(name: str, error: InputError) -> Planned:
@@ -100,7 +112,7 @@ def plan(source: Source, manifest: Manifest, settings: Settings) -> Planned:
             return replace(found, status="changed", reason=_elsewhere(source, known))
         if known.beside is not None and _beside(source, known) != known.beside:
             return replace(found, status="changed", digest=digest, reason="a file beside it changed")
-        why = _stale(known, settings)
+        why = stale(known, settings)
         return replace(found, status="reread" if why else "unchanged", digest=digest, reason=why)
     except InputError as error:
         return Planned(source=source, source_id=source_id(source.name), status="refused", reason=str(error))
@@ -117,7 +129,7 @@ def _elsewhere(source: Source, known: SourceEntry) -> str:
     return "another file of this name; it takes the place of the one read before" if other else ""
 
 
-def _stale(known: SourceEntry, settings: Settings) -> str:
+def stale(known: SourceEntry, settings: Settings) -> str:
     """Say why rows read earlier are not those that would be read now; "" where they are."""
     wanted = settings.format
     if wanted is not None and known.reader != wanted:

@@ -41,7 +41,8 @@ OUTGROWN = 4
 
 _RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
 """Columns in which a row says whose it is: it goes with that run."""
-_IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
+IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
+"""Order of the records of a bucket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +204,7 @@ class _Rewrite:
         rows = pl.concat([aligned(frame, self.schema) for frame in frames]).collect()
         if rows.is_empty():
             return None
-        rows = rows.sort(_IN_SOURCE, nulls_last=True)
+        rows = rows.sort(IN_SOURCE, nulls_last=True)
         made = assembled(rows)
         name = f"bucket={number:04}/g{self.generation:06}.parquet"
         return BucketEntry(
@@ -211,9 +212,9 @@ class _Rewrite:
             events=write(self.lake, f"events/{name}", made.events),
             runs=made.events["run_id"].n_unique(),
             sources=rows["source_id"].unique().sort().to_list(),
-            dropped=_nonzero(made.counts, "dropped"),
-            folded=_nonzero(made.counts, "folded"),
-            elsewhere=_nonzero(made.elsewhere, "elsewhere"),
+            dropped=nonzero(made.counts, "dropped"),
+            folded=nonzero(made.counts, "folded"),
+            elsewhere=nonzero(made.elsewhere, "elsewhere"),
         )
 
     # -- tables of one file
@@ -255,5 +256,16 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort("source_id", maintain_order=True)
 
 
-def _nonzero(counts: pl.DataFrame, name: str) -> dict[str, int]:
+def buckets_for(old: Manifest, new_rows: int) -> int:
+    """Choose the number of buckets: a new lake's by its rows, an old one's only when it has outgrown it."""
+    rows = new_rows + sum(entry.records.rows for entry in old.buckets.values())
+    wanted = FEWEST
+    while wanted < MOST and wanted * BUCKET_ROWS < rows:
+        wanted *= 2
+    outgrown = wanted >= old.bucket_count * OUTGROWN
+    return wanted if not old.buckets or outgrown else old.bucket_count
+
+
+def nonzero(counts: pl.DataFrame, name: str) -> dict[str, int]:
+    """Return a count by ``source_id``, where there is any."""
     return dict(Counter(dict(counts.filter(pl.col(name) > 0).select("source_id", name).iter_rows())))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentlens.distribute.tables import SparkTables
+    from agentlens.lake import IngestReport
 
 
 @contextmanager
@@ -57,6 +58,60 @@ def loops(args: Namespace) -> int:
             tell(summary.verdict_counts(found), episodes, count, summary.reasons(found))
             _next(args)
         return failing(summary.event_verdicts(found), args.fail_on, list(Verdict)) if args.fail_on else 0
+
+
+def handoffs(args: Namespace) -> int:
+    """``agentlens handoffs --engine spark``: judge on the cluster, print the sums, write or print the tables."""
+    from agentlens.api import refuse_other_versions
+    from agentlens.detect.receipts_auth import AuthorKeys
+    from agentlens.distribute import spark, summary
+    from agentlens.model.handoff import HandoffState
+    from agentlens.verbs import handoffs as verb
+
+    _refuse(args, "format", "sql")
+    failing([], args.fail_on, list(HandoffState))
+    limits = verb.limits(args)
+    keys = AuthorKeys.load(Path(args.keys)) if args.keys else None
+    with session(args) as running:
+        found = spark.handoffs(running, args.data, limits=limits, as_of=args.as_of, keys=keys, **chosen(args))
+        refuse_other_versions(args.profile, found.metadata, any_version=args.any_version)
+        _write(found, args.out)
+        states = summary.handoff_states(found)
+        if args.json:
+            print_json(found.fetch(args.table))
+        else:
+            look, count = summary.looked_at(found, verb.NEED_A_LOOK, verb.LOOKS_SHOWN)
+            verb.tell(
+                states.sort(verb.STATE_ORDER, descending=[True, False, False, False]),
+                found["operations"].count(),
+                verb.looked_at(look),
+                count,
+                found.fetch("cues"),
+                found.fetch("authors"),
+                summary.unknown_claims(found, 4),
+            )
+            _next(args)
+        return failing(states["state"].to_list(), args.fail_on, list(HandoffState))
+
+
+def ingest(args: Namespace) -> IngestReport:
+    """``agentlens ingest --engine spark``: read on the cluster; nothing is shown while it works but Spark's own bar."""
+    from agentlens.api import mapping
+    from agentlens.distribute import spark
+    from agentlens.verbs.reading import normaliser
+
+    _refuse(args, "dry_run", "workers")
+    made = normaliser(args)
+    with session(args) as running:
+        return spark.ingest(
+            running,
+            *args.sources,
+            into=args.into,
+            normaliser=made,
+            key_file=args.key_file,
+            format=args.format,
+            sql=mapping(args.sql),
+        )
 
 
 def _refuse(args: Namespace, *names: str) -> None:

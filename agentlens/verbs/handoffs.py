@@ -22,17 +22,25 @@ if TYPE_CHECKING:
     from agentlens.results import Handoffs
 
 _LIMITS = ("ack_limit", "evidence_window", "verification_limit", "wait_limit", "clock_skew")
-_NEED_A_LOOK = ("orphaned", "stuck", "uncertain", "failed_outcome", "rejected")
+NEED_A_LOOK = ("orphaned", "stuck", "uncertain", "failed_outcome", "rejected")
+
+
+LOOKS_SHOWN = 12
+STATE_ORDER = ("handoffs", "state", "reason", "inferred")
 
 
 def run(args: Namespace) -> int:
     """Judge, print or write, and return the exit code."""
+    if args.engine != "local":
+        from agentlens.verbs import engine
+
+        return engine.handoffs(args)
     failing([], args.fail_on, list(HandoffState))
     opened = open_data(args.data, Selection(), normaliser=normaliser(args), format=args.format, sql=args.sql)
     tell_report(args.data, opened.report)
     result = handoffs(
         opened,
-        limits=_limits(args),
+        limits=limits(args),
         as_of=args.as_of,
         keys=args.keys,
         **chosen(args),
@@ -47,7 +55,8 @@ def run(args: Namespace) -> int:
     return failing(result.handoffs["state"].unique().to_list(), args.fail_on, list(HandoffState))
 
 
-def _limits(args: Namespace) -> HandoffLimits:
+def limits(args: Namespace) -> HandoffLimits:
+    """Return the time limits of a profile, with those that were typed over them."""
     from dataclasses import replace
 
     from agentlens.detect.handoff_limits import HandoffLimits
@@ -61,20 +70,23 @@ def _limits(args: Namespace) -> HandoffLimits:
 
 def show(result: Handoffs) -> None:
     """Print states, the handoffs that need a look, and claims against outcomes."""
-    out = console()
     states = (
         result.handoffs.group_by("state", "reason", "inferred")
         .agg(pl.len().alias("handoffs"), pl.col("late_ack").sum().alias("late"))
-        .sort("handoffs", "state", "reason", "inferred", descending=[True, False, False, False])
+        .sort(STATE_ORDER, descending=[True, False, False, False])
     )
-    print_table(
-        out, f"{result.handoffs.height:,} handoffs in {result.operations.height:,} operations", states
-    )
+    unknown = result.claims.filter((pl.col("claimed") == "success") & pl.col("false_success").is_null())
+    look = looked_at(result.handoffs)
+    tell(states, result.operations.height, look, look.height, result.cues, result.authors, unknown["run_id"])
+
+
+def looked_at(handoffs: pl.DataFrame) -> pl.DataFrame:
+    """Return the handoffs that need a look, most urgent first, in the columns that fit a screen."""
     # that a source carries no verification is said above; it is nothing to look at one by one
-    urgent = {state: rank for rank, state in enumerate(_NEED_A_LOOK)}
-    look = (
-        result.handoffs.filter(
-            pl.col("state").is_in(_NEED_A_LOOK)
+    urgent = {state: rank for rank, state in enumerate(NEED_A_LOOK)}
+    return (
+        handoffs.filter(
+            pl.col("state").is_in(NEED_A_LOOK)
             & (pl.col("reason") != "verification_unavailable").fill_null(value=True)
         )
         .sort(pl.col("state").replace_strict(urgent, default=len(urgent)), "operation_id", "handoff_id")
@@ -87,20 +99,36 @@ def show(result: Handoffs) -> None:
             (pl.col("ack_latency_us") / 1e6).alias("ack s"),
         )
     )
-    if look.height:
-        print_table(out, "Handoffs to look at", look, limit=12)
-    said = result.claims.filter(pl.col("claimed") == "success")
-    unknown = said.filter(pl.col("false_success").is_null())
-    if said.height:
-        false = int(said["false_success"].sum())
+
+
+def tell(
+    states: pl.DataFrame,
+    operations: int,
+    look: pl.DataFrame,
+    look_count: int,
+    cues: pl.DataFrame,
+    authors: pl.DataFrame,
+    unknown: pl.Series,
+) -> None:
+    """Print the sums and the first handoffs to look at; ``unknown``: runs whose claim no outcome speaks to."""
+    out = console()
+    count = int(states["handoffs"].sum())
+    print_table(out, f"{count:,} handoffs in {operations:,} operations", states)
+    if look_count:
+        print_table(out, "Handoffs to look at", look.head(LOOKS_SHOWN), limit=LOOKS_SHOWN)
+        if look_count > LOOKS_SHOWN:
+            out.print(f"  … and {look_count - LOOKS_SHOWN:,} more")
+    claimed = cues.filter(pl.col("cue") == "claim")
+    said, known, false = (int(claimed[name].sum()) for name in ("claims", "labelled", "false"))
+    if said:
         out.print(
-            f"{said.height:,} runs claim success: {false:,} falsely, {said.height - false - unknown.height:,} rightly, "
-            f"{unknown.height:,} with no known outcome" + _named(unknown["run_id"].to_list())
+            f"{said:,} runs claim success: {false:,} falsely, {known - false:,} rightly, "
+            f"{said - known:,} with no known outcome" + _named(unknown.to_list())
         )
-    if result.authors.filter((pl.col("forged") > 0) | (pl.col("valid") > 0)).height:
-        print_table(out, "Receipts by author and how each was authenticated", result.authors)
-    if result.cues["claims"].max():
-        shown = result.cues.with_columns(pl.col("precision", "low", "high").round(3))
+    if authors.filter((pl.col("forged") > 0) | (pl.col("valid") > 0)).height:
+        print_table(out, "Receipts by author and how each was authenticated", authors)
+    if said:
+        shown = cues.with_columns(pl.col("precision", "low", "high").round(3))
         print_table(
             out, "Claims of success that the outcome contradicts, by cue (95 % exact interval)", shown
         )

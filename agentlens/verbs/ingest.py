@@ -20,6 +20,10 @@ _SHOWN = 12
 
 def run(args: Namespace) -> int:
     """Read, say what happened to each source, and exit with 2 only if nothing could be read."""
+    if args.engine != "local":
+        from agentlens.verbs import engine
+
+        return say(args, engine.ingest(args))
     with progress_bar("ingest") as update:
 
         def told(step: Step) -> None:
@@ -39,6 +43,11 @@ def run(args: Namespace) -> int:
             progress=told,
             dry_run=args.dry_run,
         )
+    return say(args, report)
+
+
+def say(args: Namespace, report: IngestReport) -> int:
+    """Print a report and return the exit code."""
     if args.json:
         print_json(report.frame())
     else:
