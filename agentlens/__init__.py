@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from agentlens.api import health, ingest, loops, make_normaliser, sql
     from agentlens.boundaries import handoffs, resets
     from agentlens.calibrating import calibrate
+    from agentlens.comparing import compare
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
     from agentlens.detect.rules import Rule, laps
     from agentlens.errors import AgentlensError
     from agentlens.explaining import explain
     from agentlens.lake import Lake
-    from agentlens.reporting import write_report
+    from agentlens.reporting import make_report, write_report
+    from agentlens.reviewing import review_decisions, review_queue
 
 __all__ = [
     "AgentlensError",
@@ -31,6 +33,7 @@ __all__ = [
     "RuleBook",
     "calibrate",
     "chart",
+    "compare",
     "datasets",
     "explain",
     "handoffs",
@@ -39,7 +42,10 @@ __all__ = [
     "laps",
     "loops",
     "make_normaliser",
+    "make_report",
     "resets",
+    "review_decisions",
+    "review_queue",
     "sql",
     "write_report",
 ]
@@ -55,6 +61,10 @@ _WHERE = {
     **dict.fromkeys(("handoffs", "resets"), "agentlens.boundaries"),
     "calibrate": "agentlens.calibrating",
     "explain": "agentlens.explaining",
+    "compare": "agentlens.comparing",
+    "make_report": "agentlens.reporting",
+    "review_decisions": "agentlens.reviewing",
+    "review_queue": "agentlens.reviewing",
     "write_report": "agentlens.reporting",
 }
 _MODULES = {"chart": "agentlens.chart", "datasets": "agentlens.datasets"}

@@ -13,12 +13,12 @@ from agentlens.calibrate.bootstrap import statistic_interval
 from agentlens.calibrate.compare import compare_rules
 from agentlens.calibrate.spans import groups_of, run_spans
 from agentlens.calibrate.truth import Matching, Place, lay, strongest
-from agentlens.data import Data, action_kinds, open_data
+from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.detect.lanes import in_lanes
 from agentlens.errors import InputError, SettingsError
 from agentlens.model.label import LABELS, Scope
 from agentlens.model.select import Selection, parse_time
-from agentlens.reporting import counted, silent
+from agentlens.reporting import counted, known_labels, silent
 from agentlens.results import Loops, Tables
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def compare(
     at
         A time; runs belong to the side in which they started. Runs without times belong to neither.
     labels
-        With them false-alarm rates and detection are compared too.
+        With them false-alarm rates and detection are compared too: a file, a frame, ``"weak"``, ``"none"``; by default
+        those that the lake keeps.
     progress
         Called as ``progress(done, total, what)`` while sides are judged.
 
@@ -156,7 +157,7 @@ def compare(
     first = Loops.concat(counted(loop_parts(opened, rule_book(rule), loaded, kinds), size, tell, "one side"))
     events = opened.events()
     spans = run_spans(opened.parts, kinds)
-    told = _labels(labels, spans, partial=not selection.is_all)
+    told = _labels(labels, opened, spans, partial=not selection.is_all)
     groups = groups_of(spans, strongest(told))
     judged = _Labelled.of(events, told, spans, kinds)
     one = _per_run(first, groups, judged)
@@ -187,12 +188,12 @@ def _policies(policies: Policies | str | Path | None) -> Policies | None:
     return PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
 
 
-def _labels(labels: str | Path | pl.DataFrame | None, spans: pl.DataFrame, *, partial: bool) -> pl.DataFrame:
-    from agentlens.calibrate.labels import conform_labels, read_labels
-
-    if labels is None:
+def _labels(
+    labels: str | Path | pl.DataFrame | None, opened: Opened, spans: pl.DataFrame, *, partial: bool
+) -> pl.DataFrame:
+    told = known_labels(labels, opened)
+    if told is None:
         return LABELS.to_frame()
-    told = conform_labels(labels) if isinstance(labels, pl.DataFrame) else read_labels(labels)
     mine = told.filter(pl.col("scope") != str(Scope.HANDOFF))
     return mine.join(spans, on="run_id", how="semi") if partial else mine
 

@@ -31,7 +31,8 @@ def explain(
     Parameters
     ----------
     lake, run, seq
-        Which event; ``agent`` names the lane where a run has several with that number.
+        Which event; the beginning of a run's id will do where no other run begins so. ``agent`` names the lane where a
+        run has several with that number.
     normaliser
         With the key and tables of the ingest; by default the user's.
     sql
@@ -66,6 +67,7 @@ def explain(
 
 
 def _event(lake: Lake, run: str, seq: int, agent: str | None) -> dict[str, Any]:
+    run = _whole(lake, run)
     found = lake.events().filter((pl.col("run_id") == run) & (pl.col("seq") == seq))
     if agent is not None:
         found = found.filter(pl.col("agent") == agent)
@@ -88,6 +90,23 @@ def _event(lake: Lake, run: str, seq: int, agent: str | None) -> dict[str, Any]:
         lanes = ", ".join(repr(row["agent"]) for row in rows)
         raise InputError.at(f"{run} {seq}", "several lanes have it", accepted=f"--agent with one of {lanes}")
     return rows[0]
+
+
+def _whole(lake: Lake, run: str) -> str:
+    """Return the run's id where only its beginning was given, as tables that are cut show it, and one run has it."""
+    text = run.removesuffix("…")
+    ids = (
+        lake.events().filter(pl.col("run_id").str.starts_with(text)).select(pl.col("run_id").unique().sort())
+    )
+    found = ids.collect()["run_id"].to_list()
+    if run in found or not text or not found:
+        return run
+    if len(found) > 1:
+        listed = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        raise InputError.at(
+            run, f"{len(found):,} runs begin like this", accepted=f"more of it, as in {listed}"
+        )
+    return str(found[0])
 
 
 def _raw(lake: Lake, row: dict[str, Any], root: Path | None, sql: str | Path | None) -> RawEvent:

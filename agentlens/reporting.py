@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 T = TypeVar("T")
+NO_LABELS: Final = "none"
 BASE_RATE: Final = 0.01
 
 
@@ -106,7 +107,8 @@ def make_report(
     data
         A lake, a trace export, or a frame of events.
     labels
-        A label file or a frame of labels (`agentlens.model.label.LABELS`).
+        A label file or a frame of labels (`agentlens.model.label.LABELS`); ``"weak"`` derives them from outcomes. None
+        takes those that the lake keeps, if any; ``"none"`` leaves them alone.
     rule, profile
         The rule in force: a rule, a name or a file; or the profile that ``agentlens calibrate`` wrote, whose status and
         bounds are then shown.
@@ -153,7 +155,7 @@ def make_report(
     made = _with_boundaries(
         made, data, chosen | read, state_keys=state_keys, as_of=as_of, limits=_limits(profile, told)
     )
-    known = _labels(labels)
+    known = known_labels(labels, opened)
     typed: dict[str, object] = {
         "labels": labels,
         "rule": rule,
@@ -223,12 +225,19 @@ def calibration_tables(path: str | Path | None, profile: Mapping[str, Any]) -> d
     return found
 
 
-def _labels(labels: str | Path | pl.DataFrame | None) -> pl.DataFrame | None:
-    from agentlens.calibrate.labels import conform_labels, read_labels
+def known_labels(labels: str | Path | pl.DataFrame | None, opened: Opened) -> pl.DataFrame | None:
+    """Return the labels that were asked for: a file or frame, ``weak``, ``none``, or by default those of the lake.
 
-    if labels is None:
+    ``weak`` derives them from outcomes, ``none`` is none even where the lake has some. None where there are none.
+    """
+    from agentlens.calibrate.label_store import LabelStore
+    from agentlens.calibrating import load_labels
+
+    if isinstance(labels, str | Path) and str(labels) == NO_LABELS and not Path(labels).exists():
         return None
-    return conform_labels(labels) if isinstance(labels, pl.DataFrame) else read_labels(labels)
+    if labels is None and (opened.lake is None or LabelStore.of(opened.lake).read().is_empty()):
+        return None
+    return load_labels(labels, opened, opened.parts)[0]
 
 
 def _label_stamp(labels: pl.DataFrame | None) -> dict[str, str]:

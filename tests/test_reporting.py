@@ -149,3 +149,74 @@ def test_bad_settings_are_one_line(
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_labels_that_the_lake_keeps_are_taken_unless_none_are_wanted(lake: Path, tmp_path: Path) -> None:
+    """Stored labels make a labelled report by themselves; "none" makes a triage page; there is no need of any."""
+    assert "verdict_box" not in agentlens.make_report(lake).tables
+    stored = pl.read_csv(labels(tmp_path / "l.csv"), infer_schema=False)
+    stored.write_csv(tmp_path / "labels.csv")
+    assert main(["label", "import", str(lake), str(tmp_path / "labels.csv")]) == 0
+    made = agentlens.make_report(lake)
+    assert made.tables["verdict_box"].height
+    assert "labels" in made.metadata
+    assert "verdict_box" not in agentlens.make_report(lake, labels="none").tables
+    sides = agentlens.compare(lake, against="gemini_cli")
+    assert "false_alarm" in sides.measures["measure"].to_list()
+    assert (
+        "false_alarm" not in agentlens.compare(lake, against="gemini_cli", labels="none").measures["measure"]
+    )
+
+
+def test_the_stamp_says_how_to_make_it_again(lake: Path, tmp_path: Path) -> None:
+    """Versions of the libraries, the command without folders, and what a profile says of its test split."""
+    told = labels(tmp_path / "l.csv")
+    made = agentlens.make_report(lake, labels=told, reveal=True, link="https://t.example/{run_id}")
+    assert made.metadata["libraries"].startswith(f"polars {pl.__version__}, numpy ")
+    assert made.metadata["command"] == (
+        "agentlens report lake --labels l.csv --link 'https://t.example/{run_id}' --reveal"
+    )
+    found = agentlens.calibrate(lake, labels=told, max_fpr=0.4)
+    found.write(tmp_path / "rule")
+    again = agentlens.make_report(lake, labels=told, profile=tmp_path / "rule" / "profile.toml")
+    assert again.metadata["test split opened"].startswith(str(found.openings))
+    assert again.metadata["splits"] == found.profile["made"]["splits"]
+    assert str(tmp_path) not in again.html
+
+
+def test_arguments_are_read_again_to_see_whether_actions_were_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of the user's drops what tells two questions apart: the false alert has that for a cause."""
+    monkeypatch.setenv("AGENTLENS_KEY", "a key for the tests, long enough")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    rows = [
+        {
+            "run_id": run,
+            "seq": i,
+            "tool": "ask",
+            "args": {"q": i, "where": run if run == "merged" else f"{run} {i}"},
+            "result": r,
+        }
+        for run in ("merged", *(f"calm{n}" for n in range(3)))
+        for i, r in enumerate(["same"] * 6 if run == "merged" else [f"{run} {n}" for n in range(6)])
+    ]
+    rows += [{"run_id": "merged", "seq": 6, "tool": "save", "args": {}, "result": "done"}]
+    source, table = tmp_path / "events.ndjson", tmp_path / "own.toml"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    table.write_text('[[tool]]\nname = "asking"\ntools = ["ask"]\ndrop = ["q"]\n', encoding="utf-8")
+    lake = str(tmp_path / "lake")
+    assert main(["ingest", str(source), "--into", lake, "--tables", str(table)]) == 0
+    healthy = pl.DataFrame(
+        {
+            "run_id": ["merged", "calm0", "calm1", "calm2"],
+            "scope": "run",
+            "label": "healthy",
+            "task_group": None,
+        }
+    )
+    found = agentlens.make_report(lake, labels=healthy).tables["false_alerts"]
+    assert dict(found.select("run_id", "cause").iter_rows()) == {"merged": "distinct actions merged"}
+    source.unlink()
+    gone = agentlens.make_report(lake, labels=healthy).tables["false_alerts"]
+    assert gone["cause"].to_list() != ["distinct actions merged"]

@@ -273,3 +273,22 @@ def test_fail_on_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["handoffs", str(receipts(tmp_path)), "--fail-on", ","]) == 2
     assert main(["handoffs", str(receipts(tmp_path)), "--fail-on", "orphand"]) == 2
     assert "did you mean 'orphaned'" in capsys.readouterr().err
+
+
+def test_explain_takes_the_beginning_of_a_run_as_tables_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The beginning will do where no other run begins so, with or without the dots; else the runs are listed."""
+    rows = [{"run_id": run, "seq": 0, "tool": "note", "args": {}} for run in ("abc-1", "abc-2", "xyz-1", "x")]
+    source = ndjson(tmp_path / "events.ndjson", rows)
+    lake = str(tmp_path / "lake")
+    assert main(["ingest", str(source), "--into", lake]) == 0
+    capsys.readouterr()
+    for given, run in (("abc-2", "abc-2"), ("xyz…", "xyz-1"), ("xy", "xyz-1"), ("x", "x")):
+        assert main(["explain", lake, given, "0", "--json"]) == 0
+        (told,) = printed(capsys)
+        assert told["event"]["run_id"] == run
+    assert main(["explain", lake, "abc", "0"]) == 2
+    assert "2 runs begin like this; accepted: more of it, as in abc-1, abc-2" in capsys.readouterr().err
+    assert main(["explain", lake, "nothing", "0"]) == 2
+    assert "no such event" in capsys.readouterr().err

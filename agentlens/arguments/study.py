@@ -101,6 +101,7 @@ def calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actions", default="tool,handoff", metavar="KINDS", help="kinds that take part in cycles"
     )
+    parser.add_argument("--json", action="store_true", help="print the profile as one JSON object")
     reading(parser)
     selection(parser)
 
@@ -120,7 +121,9 @@ def label(parser: argparse.ArgumentParser) -> None:
         one.add_argument("lake", metavar="LAKE")
     for what in ("import", "export"):
         made[what].add_argument("file", metavar="FILE")
-    made["list"].add_argument("--json", action="store_true", help="print one JSON object a line")
+    for what, one in made.items():
+        told = "one JSON object a line" if what == "list" else "what was done as one JSON object"
+        one.add_argument("--json", action="store_true", help=f"print {told}")
     for name, what in (
         ("run-id", "the run"),
         ("agent", "the lane; every lane of the run where it is left out"),
@@ -148,7 +151,10 @@ def report(parser: argparse.ArgumentParser) -> None:
     """Add what ``report`` takes."""
     parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
     parser.add_argument(
-        "--labels", metavar="FILE", help="labels (CSV, NDJSON or Parquet); without them: triage"
+        "--labels",
+        metavar="FILE",
+        help="labels (CSV, NDJSON or Parquet); 'weak' derives them from outcomes, 'none' makes a triage page "
+        "(default: the lake's own, else triage)",
     )
     parser.add_argument("--profile", metavar="FILE", help="profile.toml of agentlens calibrate")
     parser.add_argument(
@@ -181,6 +187,7 @@ def report(parser: argparse.ArgumentParser) -> None:
         default="report.html",
         help="the page; its tables go into <name>_tables beside it (default report.html)",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a file that was written")
     reading(parser)
     selection(parser)
 
@@ -192,7 +199,11 @@ def compare(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--against", metavar="FILE|NAME", help="a second rule for the same runs")
     what.add_argument("--versions", metavar="A,B", help="two agent versions under one rule")
     what.add_argument("--at", metavar="TIME", help="runs that started before TIME beside those from TIME on")
-    parser.add_argument("--labels", metavar="FILE", help="labels, to compare false alarms and detection too")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="labels, to compare false alarms and detection too; 'weak' or 'none' (default: the lake's own)",
+    )
     rules(parser)
     parser.add_argument("--html", metavar="FILE", help="write one self-contained HTML page")
     parser.add_argument("--out", metavar="DIR", help="write the result tables as Parquet into DIR")
@@ -223,4 +234,8 @@ def review(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FILE", default="review.html", help="the queue's page (default review.html)"
     )
-    parser.add_argument("--json", action="store_true", help="with --decisions: print one label a line")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object a file that was written; with --decisions one a label",
+    )

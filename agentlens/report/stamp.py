@@ -47,7 +47,7 @@ def command(data: object, settings: Mapping[str, Any], verb: str = "report") -> 
     """
     words = ["agentlens", verb, _word(data) if isinstance(data, str | Path) else "DATA"]
     for name, value in settings.items():
-        if value is None or value is False or value == "":
+        if value is None or value is False or (isinstance(value, str) and not value):
             continue
         words.append(f"--{name.replace('_', '-')}")
         if value is not True:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from agentlens.api import rule_book
-from agentlens.errors import SettingsError
-from agentlens.verbs.console import console, plain, print_pairs, print_table
-from agentlens.verbs.reading import chosen, normaliser, note, write_tables
 
+from agentlens.api import rule_book
 from agentlens.calibrating import PROFILE, Calibration, calibrate
+from agentlens.errors import SettingsError
+from agentlens.verbs.console import console, dump, plain, print_pairs, print_table
+from agentlens.verbs.reading import chosen, normaliser, note, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -64,7 +64,10 @@ def run(args: Namespace) -> int:
         sql=args.sql,
     )
     write_tables(result, args.out)
-    show(result)
+    if args.json:
+        print(dump(result.profile))  # noqa: T201
+    else:
+        show(result)
     note(f"wrote {args.out}: {PROFILE} and {len(result.tables())} tables")
     return 0
 

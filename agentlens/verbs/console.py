@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,6 +15,7 @@ from agentlens.verbs.waiting import hush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import polars as pl
     from rich.console import Console
@@ -117,7 +119,11 @@ def print_pairs(out: Console, pairs: Sequence[tuple[str, object]]) -> None:
     """Print aligned names and values."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        out.print(f"{name.ljust(width)}  {cell(value)}", soft_wrap=True)
+        room = max(WIDTH - width - 2, SHORT)
+        # a long word (a path, a digest) stays whole, to be copied
+        lines = wrap(cell(value), room, break_long_words=False, break_on_hyphens=False) or [""]
+        for number, line in enumerate(lines):
+            out.print(f"{('' if number else name).ljust(width)}  {line}", soft_wrap=True)
 
 
 def _default(value: Any) -> Any:
@@ -139,6 +145,12 @@ def print_json(frame: pl.DataFrame) -> None:
     for part in frame.iter_slices(20_000):
         for row in part.iter_rows(named=True):
             write(dump(row) + "\n")
+
+
+def print_files(paths: Sequence[Path]) -> None:
+    """Print one JSON object a file that was written: ``file`` and ``bytes``."""
+    for path in paths:
+        sys.stdout.write(dump({"file": str(path), "bytes": path.stat().st_size}) + "\n")
 
 
 @contextmanager

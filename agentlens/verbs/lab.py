@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentlens import lab
 from agentlens.data import is_lake
 from agentlens.errors import InputError
+from agentlens.verbs.console import dump
 from agentlens.verbs.reading import note
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def run(args: Namespace) -> int:
     os.environ[lab.ROOT] = str(Path.cwd())
     written, kept = lab.copy_notebooks(args.into)
     note(f"{args.into}: {len(written)} notebooks written, {len(kept)} there already and left alone")
+    if args.json:
+        for path in sorted([*written, *kept]):
+            print(dump({"notebook": str(path), "written": path in written}))  # noqa: T201
     if not args.copy_only:
         lab.start(args.into)
     return 0

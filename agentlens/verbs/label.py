@@ -22,7 +22,7 @@ from agentlens.calibrate.weak import RULE, weak_labels
 from agentlens.errors import InputError
 from agentlens.lake import Lake
 from agentlens.model.label import LABELS
-from agentlens.verbs.console import console, print_json, print_table
+from agentlens.verbs.console import console, dump, print_json, print_table
 from agentlens.verbs.reading import note
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def run(args: Namespace) -> int:
         show(store.read(), json=args.json)
     elif args.what == "export":
         export(store.read(), args.file)
+        if args.json:
+            print(dump({"file": args.file, "labels": store.read().height}))  # noqa: T201
     else:
         given = {"add": one_label, "import": read_file, "weak": derived}[args.what](args, lake)
         refuse_unmatched(given, lake)
@@ -55,6 +57,13 @@ def run(args: Namespace) -> int:
             f"{known.height - before:,} labels added, {given.height - (known.height - before):,} were there already"
         )
         note(f"label version {labels_digest(known)}")
+        if args.json:
+            told = {
+                "added": known.height - before,
+                "labels": known.height,
+                "label_version": labels_digest(known),
+            }
+            print(dump(told))  # noqa: T201
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentlens.reporting import make_report
-from agentlens.verbs.console import console
+from agentlens.verbs.console import console, plain, print_files
 from agentlens.verbs.reading import chosen, normaliser
 from agentlens.verbs.waiting import tell
 
@@ -39,8 +39,15 @@ def run(args: Namespace) -> int:
             progress=tell,
         )
         paths = made.write(args.out)
+    if args.json:
+        print_files(paths)
+        return 0
     size = paths[0].stat().st_size / 1e6
     out = console()
     out.print(f"Written: {paths[0]} ({size:.1f} MB, open it, no network needed)", soft_wrap=True)
     out.print(f"         {paths[1].parent} ({len(paths) - 1} tables)", soft_wrap=True)
+    if "verdict_box" not in made.tables:
+        out.print(
+            f"Next: agentlens review {plain(args.data)} (runs to label first, as a page) · agentlens label --help"
+        )
     return 0

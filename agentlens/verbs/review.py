@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agentlens.reviewing import Review, review_decisions, review_queue
-from agentlens.verbs.console import console, print_json, print_table
+from agentlens.verbs.console import console, print_files, print_json, print_table
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,6 +35,9 @@ def run(args: Namespace) -> int:
         link=args.link,
     )
     page_path, table, key_path = queue.write(args.out)
+    if args.json:
+        print_files([page_path, table, key_path])
+        return 0
     out = console()
     out.print(
         f"Written: {page_path} ({queue.key.height} items), {table}, {key_path} (not for reviewers)",
