@@ -30,6 +30,8 @@ _NEEDED: Final = {
     "checkpoints": {"thread_id", "checkpoint_id", "parent_checkpoint_id", "checkpoint"},
     "writes": {"thread_id", "checkpoint_id", "task_id", "idx", "channel", "value"},
 }
+_DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged database raises; the words of an error may quote damaged text."""
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 _PUSHED = re.compile(r"~?__pregel_push, (\d{1,12})\b")
 
@@ -41,7 +43,7 @@ def is_checkpoints(path: Path | None) -> bool:
     try:
         with closing(_connect(path)) as database:
             return all(needed <= _columns(database, table) for table, needed in _NEEDED.items())
-    except (OSError, sqlite3.Error):
+    except (OSError, *_DAMAGE):
         return False
 
 
@@ -63,7 +65,7 @@ def read_database(source: Source, report: Report) -> Iterator[RawEvent]:
             reader = _Database(database, report)
             for number, saved in enumerate(reader.checkpoints(), 1):
                 yield from reader.events(saved, number)
-    except sqlite3.Error as error:
+    except _DAMAGE as error:
         report.quarantine(number, f"the database is damaged: {error}", "row")
 
 

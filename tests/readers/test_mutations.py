@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,19 +12,45 @@ from agentlens.readers import registry
 from agentlens.readers.base import Report
 from agentlens.readers.source import Source
 from tests.readers import (
+    claude,
     proto_made,
+    test_atif,
+    test_bad_input,
     test_jaeger,
     test_langfuse,
+    test_langgraph,
+    test_langsmith,
     test_mlflow,
     test_openai_agents,
     test_otel_sdk,
+    test_otlp_calls,
     test_phoenix,
+    test_transcript,
 )
-from tests.readers.spans_made import SMALL
+from tests.readers.spans_made import SMALL, lines, respelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+def trajectory() -> dict[str, Any]:
+    """Return an ATIF trajectory with two calls, one of them to a sub-agent, and what came back."""
+    calls = [test_atif.called("c", cmd="1"), test_atif.called("d", "delegate", task="x")]
+    seen = test_atif.saw(
+        {"source_call_id": "c", "content": [{"type": "text", "text": "a"}]},
+        {"source_call_id": "d", "content": "b", "subagent_trajectory_ref": [{"trajectory_id": "k"}]},
+    )
+    inner = test_atif.document(
+        test_atif.step(1, tool_calls=[test_atif.called("e", cmd="2")]), trajectory_id="k"
+    )
+    metrics = {"prompt_tokens": 3, "completion_tokens": 1, "cost_usd": 0.5}
+    return test_atif.document(
+        test_atif.step(1, "user", message="go"),
+        test_atif.step(2, tool_calls=calls, observation=seen, metrics=metrics),
+        subagent_trajectories=[inner],
+    )
+
 
 MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "otlp-proto": ("otlp-proto", lambda _: proto_made.request(SMALL)),
@@ -44,6 +70,35 @@ MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "langfuse download": ("langfuse", lambda folder: test_langfuse.made("download", folder)),
     "langfuse parquet": ("langfuse", lambda folder: test_langfuse.made("parquet", folder)),
     "langfuse csv": ("langfuse", lambda folder: test_langfuse.made("csv", folder)),
+    "otlp-json": ("otlp-json", lambda _: lines(SMALL, *test_bad_input.SPANS)),
+    "otlp-json tempo": ("otlp-json", lambda _: json.dumps(respelled(SMALL, "tempo"), indent=1).encode()),
+    "otlp-logs": ("otlp-logs", lambda _: test_otlp_calls.logs(*test_otlp_calls.ROWS)),
+    "langsmith": ("langsmith", lambda _: test_langsmith.lines(*test_langsmith.RUNS)),
+    "langsmith wire": ("langsmith", lambda _: test_langsmith.wire()),
+    "langsmith parquet": (
+        "langsmith",
+        lambda folder: test_langsmith.parquet(folder / "runs.parquet").read_bytes(),
+    ),
+    "langgraph": ("langgraph", lambda _: test_langgraph.lines(*test_langgraph.HISTORY)),
+    "langgraph document": ("langgraph", lambda _: json.dumps(test_langgraph.HISTORY, indent=1).encode()),
+    "langgraph sqlite": (
+        "langgraph",
+        lambda folder: test_langgraph.database(folder / "x.sqlite", test_langgraph.WRITES).read_bytes(),
+    ),
+    "transcript literals": ("transcript", lambda _: test_transcript.LITERALS),
+    "claude-code": ("claude-code", lambda _: claude.lines(*claude.everything())),
+    "claude-stream": (
+        "claude-stream",
+        lambda _: claude.lines(
+            {"type": "system", "subtype": "init", "session_id": "s-1"},
+            claude.said_in_stream("m1", claude.asked("c1", command="ls")),
+            claude.answered_in_stream(claude.came("c1", "a")),
+            {"type": "result", "subtype": "success", "session_id": "s-1", "is_error": False},
+        ),
+    ),
+    "atif": ("atif", lambda _: json.dumps(trajectory(), indent=1).encode()),
+    "openai-chat": ("openai-chat", lambda _: test_bad_input.lines(test_bad_input.CHATS)),
+    "native": ("native", lambda _: test_bad_input.lines(test_bad_input.NATIVE)),
 }
 
 
