@@ -220,7 +220,9 @@ def recommend(
         stricter = walk(tester, name, offered[name][: len(offered[name]) - len(cells)])[0]
         stricter = stricter.filter(pl.col("more_groups").is_not_null(), "within")
         fine = _looks_fine(board, goal, stricter["cell"].to_list())
-        hopeful = stricter.filter(pl.col("cell").is_in(fine))
+        # these groups have had their say, so its own test needs as many that nobody has seen, and what they lack
+        fresh = pl.col("groups") + pl.col("more_groups")
+        hopeful = stricter.filter(pl.col("cell").is_in(fine)).with_columns(more_groups=fresh)
     if hopeful.is_empty():
         return answer(Status.INFEASIBLE, None, certificate, tester, chosen_on)
     nearest = hopeful.filter(pl.col("more_groups") == pl.col("more_groups").min())

@@ -306,3 +306,32 @@ def test_what_explore_saw_over_the_limit_does_not_look_fine():
     assert (found.answer.status, found.answer.cell) == (Status.INFEASIBLE, None)
     late = calibrate_loops([events], told.filter(pl.col("run_id") > "h009"), plan)
     assert late.answer.status == Status.PROVISIONAL
+
+
+def test_a_stricter_rule_than_the_walk_began_at_is_named_and_not_promised():
+    """Explore, where two laps of two actions are loops, begins there; later they are work, and only the rule before is fine.
+
+    It was never walked: no row of the certificate is its, no p-value is told, and it needs groups that nobody has seen.
+    """
+    frames, rows = [], []
+    for n in range(300):
+        old = n < 60
+        works, stuck = ("abcdefgh", "abcdxyxy") if old else ("abxyxycd", "abxxxxxx")
+        frames += [lane(f"h{n:03d}", works, at=1000 * n), lane(f"i{n:03d}", stuck, at=1000 * n)]
+        task = {"task_group": f"t{n}", "scope": "run"}
+        rows += [
+            {"run_id": f"h{n:03d}", "label": "healthy", **task},
+            {"run_id": f"i{n:03d}", "label": "incident", **task},
+        ]
+    plan = Plan(goal=Goal(objective="share", max_fpr=0.05), grid=False, shares=(0.2, 0.8, 0))
+    found = calibrate_loops([lanes(*frames).lazy()], labels(*rows), plan)
+    assert found.answer.chain_from == "explore"
+    assert found.answer.certificate["rule"][0] == "laps((4, 2, 2))"
+    assert not found.answer.certificate["certified"].any()
+    assert (found.answer.status, found.cells[found.answer.cell].text) == (
+        Status.PROVISIONAL,
+        "laps((4, 3, 2))",
+    )
+    assert found.answer.cell not in found.answer.certificate["cell"].to_list()
+    assert found.answer.p_value is None
+    assert found.answer.more_groups >= 240
