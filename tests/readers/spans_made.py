@@ -119,7 +119,7 @@ def respelled(one: dict[str, Any], how: str) -> Any:
     ]
     if how == "tempo":
         for item in spans:
-            item["status"]["code"] = "STATUS_CODE_OK"
+            item["status"]["code"] = {1: "STATUS_CODE_OK", 2: "STATUS_CODE_ERROR"}[item["status"]["code"]]
             item["kind"] = "SPAN_KIND_INTERNAL"
             item["startTimeUnixNano"] = int(item["startTimeUnixNano"])
             item["endTimeUnixNano"] = int(item["endTimeUnixNano"])
