@@ -37,9 +37,9 @@ def retrying(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
     An explicit sleep after attempts is judged as the newest of them.
     """
     awake = lanes.select(~is_sleep(policies)).to_series()
-    streaks = _streaks(lanes.select(_READ).filter(awake)).with_columns(_chosen(policies).alias("policy"))
+    tried = streaks(lanes.select(_READ).filter(awake)).with_columns(_chosen(policies).alias("policy"))
     inside = np.zeros(lanes.height, dtype=bool)
-    inside[streaks["row"].to_numpy()] = _inside_policy(streaks)
+    inside[tried["row"].to_numpy()] = _inside_policy(tried)
     row = lanes["row"].to_numpy()
     newest = np.maximum.accumulate(np.where(awake.to_numpy(), row, -1))
     found = (newest >= lanes["start"].to_numpy()) & inside[newest.clip(0)]
@@ -48,7 +48,7 @@ def retrying(lanes: pl.DataFrame, policies: Policies) -> pl.DataFrame:
     return pl.DataFrame({"retrying": found, "retry_source": source.astype(np.uint8)})
 
 
-def _streaks(awake: pl.DataFrame) -> pl.DataFrame:
+def streaks(awake: pl.DataFrame) -> pl.DataFrame:
     """Failed attempts with their streak (number of its first row here), their number k and the gap before each."""
     before = {
         name: pl.col(name).shift(1) for name in ("action_signature", "normaliser_version", "key_id", "start")
