@@ -91,9 +91,22 @@ shown.select("rule", "alarmed_runs", "healthy_runs", "fpr", "fpr_high", "detecte
 # finding about rules.
 
 # %%
-found.stability.filter(pl.col("wins") > 0).sort("wins", descending=True).head(8)
+chart.stability(found.stability)
 
 # %% [markdown]
+# **How to read it.** Each draw of task groups is a data set that could have been yours; the bar is the share of them in
+# which the rule would have been chosen at this limit. One long bar is a choice; several of like length are a coin.
+#
+# ## How late, how often false
+
+# %%
+chart.amoc(found.amoc, named=names)
+
+# %% [markdown]
+# **How to read it.** Left is fewer false alerts, down is sooner. Delay is a mean in which a miss counts as the longest delay,
+# so a rule that is blind lies high up and not, as it would in a mean over what it found, low down. Crosses are 95 %
+# intervals over task groups.
+#
 # ## How soon
 
 # %%
@@ -146,6 +159,17 @@ enough = calibrate(lanes.events, labels=lanes.labels, max_fpr=LIMIT, delta=0.05)
 
 # %%
 chart.chain(enough.certificate, enough.rates, limit=LIMIT)
+
+# %%
+from agentlens.report.grid_charts import certified_tiles
+
+tiles = [(len(row), row[0]) for row in enough.rates["thresholds"].to_list() if min(row) == max(row)]
+walked = enough.certificate.filter(pl.col("certified")).join(enough.rates.select("cell", "thresholds"), on="cell")
+chart.sweep(enough.rates, certified=certified_tiles(tiles, walked["thresholds"].to_list()))
+
+# %% [markdown]
+# **How to read it.** Inside the outline the promise holds: a full window that looks for no longer period and asks for no
+# shorter stretch than a certified rule alarms only where that rule does. Tiles outside may be as good; nobody has shown it.
 
 # %%
 enough.test.select("rule", "alarmed_runs", "healthy_runs", "fpr", "fpr_high", "detected", "incidents", "detection")

@@ -17,9 +17,9 @@ LIMIT_S = 120  # a cell; a whole notebook takes a third of that on a machine of 
 STUDY = "6_intercode"
 CHARTS = {
     "1_look_at_your_traces": 5,
-    "2_calibrate_the_loop_rule": 6,
+    "2_calibrate_the_loop_rule": 10,
     "3_acknowledgement_limits": 5,
-    "4_false_positives": 3,
+    "4_false_positives": 4,
     "5_resets": 4,
     STUDY: 5,
 }
