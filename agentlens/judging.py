@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import polars as pl
+
 from agentlens._version import __version__
 from agentlens.data import each, told_versions, versions_in
 from agentlens.detect.columns import JUDGED
 from agentlens.detect.episodes import episodes as find_episodes
+from agentlens.detect.lanes import REQUIRED
 from agentlens.detect.loops import loops as judge
 from agentlens.detect.runs import runs as sum_up
 from agentlens.model.verdict import VERDICTS
@@ -20,8 +23,6 @@ from agentlens.results import Loops, LoopSums, RowWriter, add_tallies, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import polars as pl
 
     from agentlens.data import Opened
     from agentlens.detect.policies import Policies
@@ -60,8 +61,7 @@ def loop_parts(
     }
 
     def judged(events: pl.LazyFrame) -> tuple[Loops, dict[str, set[str]]]:
-        given = events.collect_schema()
-        held = events.select(name for name in JUDGED if name in given).collect()
+        held = _read(events)
         versions_held = versions_in(held)
         # verdicts are used three times; they are made once
         verdicts = judge(held.lazy(), book, policies, actions=tuple(actions)).collect()
@@ -72,6 +72,22 @@ def loop_parts(
     for found, held in in_order(judged, each(opened.parts), opened.rows):
         versions.append(held)
         yield replace(found, metadata={**metadata, **told_versions(versions)})
+
+
+def _read(events: pl.LazyFrame) -> pl.DataFrame:
+    """Read what the detector looks at; a column that says one thing in all rows takes the room of one value."""
+    given = events.collect_schema()
+    held = events.select(name for name in JUDGED if name in given).collect()
+    if held.is_empty():
+        return held
+    nothing = [
+        c.name for c in held.iter_columns() if c.name not in REQUIRED and c.null_count() == held.height
+    ]
+    held = held.drop(nothing)
+    plain = [c.name for c in held.iter_columns() if not c.dtype.is_nested()]
+    same = held.select(pl.col(plain).eq_missing(pl.col(plain).first()).all()).row(0)
+    once = [name for name, yes in zip(plain, same, strict=True) if yes]
+    return held.with_columns(pl.lit(held[name].head(1)).first().alias(name) for name in once)
 
 
 def in_order(

@@ -24,7 +24,9 @@ PIECE = 400_000
 """Rows that are judged at a time, more where one lane is longer."""
 
 _Rows: TypeAlias = npt.NDArray[np.int32]
-_REQUIRED = ("run_id", "seq", "tool")
+REQUIRED = ("run_id", "seq", "tool")
+"""Columns without which nothing can be judged."""
+
 COLUMNS = (
     "run_id",
     "agent",
@@ -62,7 +64,7 @@ def conform(events: pl.LazyFrame, columns: Iterable[str]) -> pl.LazyFrame:
         When a required column is absent or a column cannot be of its type.
     """
     given = events.collect_schema()
-    for name in _REQUIRED:
+    for name in REQUIRED:
         if name not in given:
             raise SchemaError(f"events: column {name!r} is missing; accepted: the columns of the event table")
     return events.select(_typed(name, given) for name in columns)
@@ -151,7 +153,10 @@ def _pieces(frame: pl.DataFrame, actions: tuple[str, ...]) -> Iterator[pl.DataFr
     while begin < frame.height:
         after = int(np.searchsorted(starts, begin + PIECE))
         end = int(starts[after]) if after < len(starts) else frame.height
-        piece = frame[begin:end].filter(pl.col("kind").is_in(list(actions))).drop("kind")
+        piece = frame[begin:end]
+        if not (taken := piece["kind"].is_in(list(actions))).all():
+            piece = piece.filter(taken)
+        piece = piece.drop("kind")
         if piece.height == end - begin:
             yield numbered(piece, starts[int(np.searchsorted(starts, begin)) : after] - begin)
         elif piece.height:
