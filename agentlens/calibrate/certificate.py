@@ -59,12 +59,23 @@ def p_binomial(alarms: int, groups: int, alpha: float) -> float:
 
 
 def stakes(alpha: float, count: int = 24) -> NDArray[np.float64]:
-    """Fixed stakes inside ``(0, 1 / (1 - alpha))``: evenly spaced, none favoured."""
+    """Fixed stakes inside ``(0, 1 / (1 - alpha))``, evenly spaced."""
     return np.linspace(0.04, 0.98, count) / (1 - alpha)
 
 
+def weights(count: int = 24) -> NDArray[np.float64]:
+    """Weights of the stakes in the mixture: as the square of the stake, adding up to 1.
+
+    The stake that grows fastest at a true mean mu is ``(1 - mu / alpha) / (1 - alpha)``: near the top for rules worth
+    having, near 0 only for a mean near the limit. Even weights spend most of the mixture on the latter: of 600 groups
+    with a mean of a quarter of 1 % they certified 37 %, these 65 %.
+    """
+    square = np.linspace(0.04, 0.98, count) ** 2
+    return np.asarray(square / square.sum(), dtype=np.float64)
+
+
 def _mixture_p(gains: NDArray[np.float64], alpha: float) -> float:
-    """``1 / mean_j prod_g (1 + stake_j * gain_g)``, capped at 1. Gains are at least ``-(1 - alpha)``."""
+    """``1 / sum_j weight_j prod_g (1 + stake_j * gain_g)``, capped at 1. Gains are at least ``-(1 - alpha)``."""
     if gains.size == 0:
         return 1.0
     # equal gains are grouped, so the product does not depend on the order of groups to the last digit
@@ -74,7 +85,7 @@ def _mixture_p(gains: NDArray[np.float64], alpha: float) -> float:
 def _grouped_p(gains: NDArray[np.float64], counts: NDArray[np.int64], alpha: float) -> float:
     logs = (counts * np.log1p(np.outer(stakes(alpha), gains))).sum(axis=1)
     most = float(logs.max())
-    log_mean = most + float(np.log(np.exp(logs - most).mean()))
+    log_mean = most + float(np.log(np.exp(logs - most) @ weights()))
     return float(min(1.0, np.exp(-max(log_mean, 0.0))))
 
 
@@ -111,6 +122,42 @@ def p_bet(losses: Sequence[float] | NDArray[np.float64], alpha: float) -> float:
     if array.size and (array.min() < 0 or array.max() > 1):
         raise SettingsError.value("losses", (float(array.min()), float(array.max())), "shares from 0 to 1")
     return _mixture_p(alpha - array, alpha)
+
+
+def groups_for_bet(losses: Sequence[float] | NDArray[np.float64], alpha: float, delta: float) -> int | None:
+    """Groups at which the mixture bet certifies if all are like those seen; None where no number would.
+
+    Every stake's wealth grows by its own factor a group, so the mixture grows like the best of them in the end,
+    although over few groups it may have shrunk.
+
+    Examples
+    --------
+    >>> groups_for_bet([0.0] * 40 + [0.5], 0.05, 0.05), groups_for_bet([0.0] * 40 + [1.0] * 3, 0.05, 0.05)
+    (106, None)
+    """
+    gains = alpha - np.asarray(losses, dtype=float)
+    values, counts = np.unique(gains, return_counts=True)
+    if not gains.size:
+        return None
+    growth = (counts * np.log1p(np.outer(stakes(alpha), values))).sum(axis=1) / gains.size
+    if growth.max() <= 0:
+        return None
+
+    def certified(groups: int) -> bool:
+        logs = groups * growth
+        most = float(logs.max())
+        return bool(most + float(np.log(np.exp(logs - most) @ weights())) >= -np.log(delta))
+
+    high = 1
+    while not certified(high):
+        high *= 2
+        if high > MOST_GROUPS:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if certified(middle) else (middle, high)
+    return high
 
 
 def p_ratio(alarms: Sequence[int], false_alarms: Sequence[int], alpha: float, largest: int) -> float:

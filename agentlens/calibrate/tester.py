@@ -10,7 +10,7 @@ import numpy as np
 
 from agentlens.calibrate import ratio
 from agentlens.calibrate.burden import Burden
-from agentlens.calibrate.certificate import groups_needed, p_bet, p_binomial
+from agentlens.calibrate.certificate import groups_for_bet, groups_needed, p_bet, p_binomial
 from agentlens.calibrate.rates import group_losses
 
 if TYPE_CHECKING:
@@ -157,10 +157,10 @@ class Tester:
         """Hold a limit against the mean of groups' losses, every run counted."""
         p = p_bet(losses, limit)
         rate = float(losses.mean()) if losses.size else 0.0
-        more = 0 if p <= self.goal.delta else None
-        if more is None and rate < limit and p < 1:
-            more = ratio.more_groups(-math.log(p), losses.size, self.goal.delta)
-        return Held(rate=rate, p=p, more=more)
+        if p <= self.goal.delta:
+            return Held(rate=rate, p=p, more=0)
+        wanted = groups_for_bet(losses, limit, self.goal.delta)
+        return Held(rate=rate, p=p, more=None if wanted is None else max(0, wanted - losses.size))
 
     def _share(self, cell: int) -> tuple[dict[str, int], Held]:
         judged, board = self.board.judged(cell), self.board

@@ -7,12 +7,14 @@ import pytest
 
 from agentlens.calibrate.certificate import (
     allowed_alarms,
+    groups_for_bet,
     groups_needed,
     p_bet,
     p_binomial,
     p_ratio,
     stakes,
     walk_chain,
+    weights,
 )
 from agentlens.errors import SettingsError
 
@@ -65,6 +67,53 @@ def test_the_bet_has_power_where_the_design_says() -> None:
     rng = np.random.default_rng(3)
     hits = sum(p_bet(rng.binomial(4, 0.004, 400) / 4, 0.02) <= 0.05 for _ in range(300))
     assert hits / 300 > 0.9
+
+
+def test_weights_that_rise_with_the_stake_certify_more_rules_worth_having() -> None:
+    """600 groups of three alike runs at a quarter of 1 %: certified in most of 300 samples, with even weights in a third.
+
+    At a mean of exactly 1 % neither is certified more often than in 5 %.
+    """
+    rng = np.random.default_rng(11)
+
+    def powers(mean: float) -> tuple[float, float]:
+        rising = even = 0
+        for _ in range(300):
+            losses = (
+                rng.binomial(3, rng.beta(3 * mean, 3 * (1 - mean), 600)) / 3
+            )  # intra-task correlation 1/4
+            growth = np.log1p(np.outer(stakes(0.01), 0.01 - losses)).sum(axis=1)
+            even += np.exp(growth).mean() >= 20
+            rising += p_bet(losses, 0.01) <= 0.05
+        return rising / 300, even / 300
+
+    good, at_the_limit = powers(0.0025), powers(0.01)
+    assert good[0] > 0.55
+    assert good[0] > good[1] + 0.15
+    assert max(at_the_limit) <= 0.05
+
+
+@pytest.mark.parametrize(("false", "of"), [(0, 30), (1, 60), (2, 50)])
+def test_so_many_groups_like_these_certify_and_one_less_does_not(false: int, of: int) -> None:
+    """Asked with the same groups over and over, where their number comes out even."""
+    losses = [1.0] * false + [0.0] * (of - false)
+    wanted = groups_for_bet(losses, 0.1, 0.05)
+    whole = -(-wanted // of)
+    assert p_bet(losses * whole, 0.1) <= 0.05
+    assert whole == 1 or p_bet(losses * (whole - 1), 0.1) > 0.05
+
+
+def test_no_number_of_groups_helps_a_rate_over_the_limit() -> None:
+    """Nor is anything said without groups."""
+    assert groups_for_bet([1.0] * 2 + [0.0] * 10, 0.1, 0.05) is None
+    assert groups_for_bet([], 0.1, 0.05) is None
+
+
+def test_weights_add_up_to_one() -> None:
+    """So the mixture of fair bets is a fair bet."""
+    assert weights().sum() == pytest.approx(1)
+    assert (weights() > 0).all()
+    assert weights().size == stakes(0.01).size
 
 
 def test_the_order_of_groups_changes_nothing() -> None:
