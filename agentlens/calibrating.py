@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
 from agentlens._version import __version__
 from agentlens.data import Data, Opened, action_kinds, each, open_data
 from agentlens.errors import InputError
@@ -277,13 +278,12 @@ def _result(
     policies: Policies | None,
     made: dict[str, Any],
 ) -> Calibration:
+    from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
     from agentlens.calibrate.counterfactual import counterfactuals
     from agentlens.calibrate.drift import DRIFT
     from agentlens.calibrate.near_misses import near_misses
     from agentlens.calibrate.rates import RATES
-
-    from agentlens.calibrate import views
 
     shown, seen = found.shown(), ("explore", "certify")
     missed = views.missed(found, shown)
@@ -330,14 +330,19 @@ def _rules(found: LoopCalibration, cells: Sequence[int]) -> list[tuple[str, Rule
 
 def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
     """Detection, its curve, selection stability, the operating picture and predictive values."""
-    from agentlens.calibrate.delay import DETECTION, DETECTION_CURVE, detection, detection_curve
+    from agentlens.calibrate import views
+    from agentlens.calibrate.delay import (
+        DETECTION,
+        DETECTION_CURVE,
+        detection,
+        detection_curve,
+        found_at_all,
+    )
     from agentlens.calibrate.incident_delays import ONSETS, incident_delays
     from agentlens.calibrate.intervals import clopper_pearson
     from agentlens.calibrate.measures import MEASURES, measures
     from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
     from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
-
-    from agentlens.calibrate import views
 
     goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
     frames = {
@@ -360,6 +365,9 @@ def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.D
             if delays.height and onset == "first":
                 frames["detection_curve"].append(detection_curve(delays, seed=goal.seed).with_columns(name))
         row = found.rates.row(cell, named=True)
+        if row["incidents"] and not row["incidents_with_onset"]:
+            summary = found_at_all(row["detected"], row["incidents"])
+            frames["detection"].append(summary.with_columns(name, pl.lit("unknown").alias("onset")))
         if row["healthy_groups"] and row["incidents"]:
             false = round(row["fpr"] * row["healthy_groups"])
             told = predictive_values(

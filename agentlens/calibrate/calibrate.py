@@ -323,6 +323,7 @@ def profile_tables(
         "label_sources": list(found.truth.origins),
         "excluded_runs": found.truth.excluded,
         "unlabelled_runs": found.truth.unlabelled,
+        "incidents_without_actions": found.truth.actionless,
         **made,
     }
     return tables

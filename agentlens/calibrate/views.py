@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
 from agentlens.calibrate.delay import NEVER
 from agentlens.calibrate.drift import DRIFT, drift
@@ -21,10 +22,11 @@ from agentlens.model.event import TIME
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from agentlens.calibrate.board import Board
     from agentlens.calibrate.calibrate import LoopCalibration
     from agentlens.detect.policies import Policies
-    from numpy.typing import NDArray
 
 CASES = pl.Schema(
     {

@@ -136,7 +136,7 @@ def _folds(result: Calibration) -> pl.DataFrame:
 
 
 def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> list[tuple[str, object]]:
-    left_out = made["labels_outside_selection"]
+    left_out, unseen = made["labels_outside_selection"], made["incidents_without_actions"]
     limit = "false share of alarms" if told["objective"] == "share" else "false-positive rate per healthy run"
     facts: list[tuple[str, object]] = [
         ("rule", plain(result.rule or "none")),
@@ -156,7 +156,8 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         (
             "labels",
             f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled"
-            + (f"; {left_out:,} labels outside the selection" if left_out else ""),
+            + (f"; {left_out:,} labels outside the selection" if left_out else "")
+            + (f"; {unseen:,} incidents without an action, in no count" if unseen else ""),
         ),
         ("near misses", _near(result)),
         ("certify to test", result.drift["status"][0] if result.drift.height else "not compared"),
@@ -266,38 +267,6 @@ def _columns(rates: pl.DataFrame, *, share: bool) -> pl.DataFrame:
         pl.col("median_delay_events").alias("delay"),
         *thin,
     )
-
-
-def _measures(out: Console, result: Calibration) -> None:
-    """Print every quantity of the recommended rule (else of the one in use) with its interval and what it is out of."""
-    rules = result.measures["rule"].unique(maintain_order=True).to_list()
-    if not rules:
-        return
-    scale = pl.when(pl.col("unit") == "share").then(100.0).otherwise(1.0)
-    sign = pl.when(pl.col("unit") == "share").then(pl.lit(" %")).otherwise(pl.lit(""))
-    value, low, high = (
-        (pl.col(n) * scale).round_sig_figs(3).cast(pl.String) for n in ("value", "low", "high")
-    )
-    made = pl.col("interval").replace(_INTERVALS)
-    limits = pl.concat_str(low, pl.lit(" to "), high.fill_null("never"), pl.lit(" "), made)
-    mine = result.measures.filter(pl.col("rule") == rules[0])
-    # where the onset is one event, both ends of its interval are the same
-    twice = pl.struct("quantity", "unit", "value", "low", "high").is_first_distinct() | (
-        pl.col("onset") != "last"
-    )
-    unit = pl.when(pl.col("unit").is_in(["events", "seconds"])).then(pl.concat_str(pl.lit(", "), "unit"))
-    late = pl.when(pl.col("onset") == "last").then(pl.lit(", from the last event that may be the onset"))
-    shown = mine.filter(twice.fill_null(True)).select(
-        pl.concat_str("quantity", unit, late, ignore_nulls=True).alias("quantity"),
-        pl.concat_str(value, sign).fill_null("never").alias("value"),
-        pl.when(pl.col("interval") != "none").then(limits).alias("95 %"),
-        pl.concat_str(_of("count", "of"), pl.lit(" "), "counted").alias("of"),
-        pl.concat_str(pl.when("thin").then(pl.lit("thin; ")), pl.col("note"), ignore_nulls=True).alias(
-            "note"
-        ),
-    )
-    title = f"What {plain(rules[0])} does on explore and certify"
-    print_table(out, title, shown, limit=shown.height, wrap=("quantity", "note"))
 
 
 def _measures(out: Console, result: Calibration) -> None:
