@@ -160,6 +160,8 @@ class Ingest:
                 reads[one.source_id].digest = one.digest or one.source.digest()  # read in ranges
         found = [told_of(self._decided(one, reads), reads) for one in found]
         refuse_all(found)
+        same = {one.source_id for one in found if one.status == "unchanged"}
+        reads = {key: read for key, read in reads.items() if key not in same}
         taken = [one for one in found if one.read]
         if not taken:
             return report_of(found, reads, self.manifest, self.settings)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    import polars as pl
+
+    from agentlens.calibrate.grid import Cell
     from agentlens.detect.handoff_limits import HandoffLimits
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from agentlens.lake.report import IngestReport
     from agentlens.normalise.rows import Normaliser
 
-__all__ = ["handoffs", "ingest", "loops", "start"]
+__all__ = ["events", "handoffs", "ingest", "loops", "start", "sweep"]
 
 
 def loops(
@@ -155,3 +158,50 @@ def ingest(
         registry.named(format)
     settings = Settings(normaliser=normaliser, format=format, sql=sql)
     return ingested(session, sources, into, settings, None if key_file is None else str(key_file))
+
+
+def sweep(
+    session: Any,
+    path: str,
+    cells: Sequence[Cell],
+    *,
+    runs: Sequence[str] | None = None,
+    policies: Policies | None = None,
+    actions: Sequence[str] = ACTIONS,
+) -> SparkTables:
+    """Say what every rule of a grid does on every run of a lake.
+
+    Parameters
+    ----------
+    session, path
+        As for `loops`.
+    cells
+        From `agentlens.calibrate.grid.classes`.
+    runs
+        Only these runs, such as the labelled ones; None: all.
+    policies, actions
+        As for `agentlens.calibrate.sweep.sweep`.
+
+    Returns
+    -------
+    SparkTables
+        ``alerts``, ``doubts``, ``totals``: to the row `agentlens.distribute.sweeps.sweep_tables` of the local sweep.
+    """
+    from agentlens.distribute.lakes import SparkLake
+    from agentlens.distribute.sweeps import swept
+
+    return swept(SparkLake.open(session, path), cells, runs=runs, policies=policies, actions=actions)
+
+
+def events(session: Any, path: str, runs: Sequence[str]) -> pl.DataFrame:
+    """Bring the events of some runs of a lake to this machine, whole: what `agentlens.calibrate` takes beside labels.
+
+    Returns
+    -------
+    DataFrame
+        Schema `agentlens.model.event.EVENTS`, sorted by run_id, agent, seq.
+    """
+    from agentlens.distribute.lakes import SparkLake
+    from agentlens.distribute.sweeps import events_of
+
+    return events_of(SparkLake.open(session, path), runs)

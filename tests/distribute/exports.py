@@ -47,12 +47,12 @@ def stuck(run: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def rows() -> list[dict[str, Any]]:
+def rows(huge: int = HUGE) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number in range(10):
         run = f"run-{number:02}"
         found += stuck(run, 12) if number % 3 == 0 else [event(run, seq) for seq in range(9 + number)]
-    found += stuck("run-huge", HUGE)
+    found += stuck("run-huge", huge)
     policy = {"errors": ["*"], "interval_s": 1.5, "max_attempts": 3, "backoff_rate": 2.0}
     for seq in range(4):
         more = {"error_class": "timeout", "attempt": seq + 1, "retry_policy": policy}
