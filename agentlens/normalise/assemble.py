@@ -1,10 +1,10 @@
 """From records to events: what each source said becomes what happened.
 
 The steps, each cheap where it has nothing to do: the run id of a trace with one session is the session;
-agents are inherited from enclosing spans; records of one action are merged and repetitions dropped; of two
-readers of one run the better one stands, with lanes that only the other has; instances of one name are told
-apart; lanes are ordered and numbered; the fingerprint of each run is chosen; a human turn is carried to the
-next action.
+agents are inherited from enclosing spans; records of one action are merged and repetitions dropped; where no
+tool of a trace left a record, what its models asked for is what was done; of two readers of one run the better
+one stands, with lanes that only the other has; instances of one name are told apart; lanes are ordered and
+numbered; the fingerprint of each run is chosen; a human turn is carried to the next action.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import polars as pl
 from agentlens.errors import SchemaError
 from agentlens.model.event import CONTENT, EVENTS
 from agentlens.model.record import RECORDS
+from agentlens.normalise.asked import promote
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
 from agentlens.normalise.merge import columns_of, join_twins, merge
@@ -66,7 +67,7 @@ def assembled(records: pl.DataFrame) -> Assembled:
     # agents first: merging keeps one of two spans, and those below the other still look for theirs
     named = inherit_agents(with_sessions(records))
     merged, counts = merge(join_twins(named))
-    kept, elsewhere = prefer_readers(merged)
+    kept, elsewhere = prefer_readers(promote(merged))
     ordered = carry_external(choose(order(mark_instances(kept))))
     return Assembled(_finished(fill_run_facts(ordered)), counts, elsewhere)
 

@@ -30,6 +30,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
         "gcp.vertex.agent.tool_response",
     ),
     "messages": ("gen_ai.input.messages",),
+    "answer": ("gen_ai.output.messages",),
     "model": ("gen_ai.response.model", "gen_ai.request.model"),
     "tokens_in": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "tokens_out": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),

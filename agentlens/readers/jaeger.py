@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import STEP, listed, mapping, text
-from agentlens.readers.spans import Span, Spans, facts_of, text_of
+from agentlens.readers.span_values import text_of
+from agentlens.readers.spans import Span, Spans, facts_of
 from agentlens.readers.tabular import json_rows, records_of
 
 if TYPE_CHECKING:

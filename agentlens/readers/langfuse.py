@@ -13,7 +13,8 @@ from agentlens.readers.addressees import HANDOFF_TOOL
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import STEP, listed, pairs, text, when
-from agentlens.readers.spans import Span, Spans, facts_of, kind_of, text_of
+from agentlens.readers.span_values import text_of
+from agentlens.readers.spans import Span, Spans, facts_of, kind_of
 from agentlens.readers.tabular import columns, records_of, rows
 from agentlens.readers.tool_messages import tool_message
 from agentlens.readers.verdicts import verdict

@@ -280,7 +280,7 @@ def _facts(row: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     if kind == "tool":
         told |= _tool(text(row.get("name")), inputs, outputs)
     elif kind == "llm":
-        told |= _model(row, metadata, outputs)
+        told |= {**_model(row, metadata, outputs), "input": inputs, "output": outputs}
     elif kind == "chain" and node and node == text(row.get("name")):
         facts["span_kind"] = "AGENT"
         told["agent"] = agent or node

@@ -20,7 +20,8 @@ from agentlens.readers.plain_spans import (
     text,
     when,
 )
-from agentlens.readers.spans import Span, Spans, facts_of, text_of
+from agentlens.readers.span_values import text_of
+from agentlens.readers.spans import Span, Spans, facts_of
 from agentlens.readers.stamps import moment
 from agentlens.readers.tabular import columns, records_of, rows
 from agentlens.readers.verdicts import verdict

@@ -12,7 +12,8 @@ from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.otlp_logs import told_calls
 from agentlens.readers.plain_spans import linked
-from agentlens.readers.spans import WANTED, Span, Spans, facts_of, text_of
+from agentlens.readers.span_values import text_of
+from agentlens.readers.spans import WANTED, Span, Spans, facts_of
 from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:

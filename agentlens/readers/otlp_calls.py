@@ -14,7 +14,8 @@ from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.ids import hex_id, micros
-from agentlens.readers.spans import Spans, text_of
+from agentlens.readers.span_values import text_of
+from agentlens.readers.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from agentlens.readers.spans import text_of
+from agentlens.readers.span_values import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

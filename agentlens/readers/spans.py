@@ -6,21 +6,22 @@ build a `Span` each and hand it to one `Spans` per source; the attribute names l
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
-from agentlens.readers import decode, frameworks, genai, openinference, traceloop
-from agentlens.readers.addressees import HANDOFF_TOOL, addressee
+from agentlens.readers import decode, frameworks, genai, openinference, prompts, traceloop
+from agentlens.readers.addressees import HANDOFF_TOOL, addressee, handed_to
 from agentlens.readers.bodies import failure_in, status_class
+from agentlens.readers.messages import Call, Reply
+from agentlens.readers.span_values import amount, attempt, count, is_turn, text_of
 from agentlens.readers.tool_messages import tool_message
 from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from agentlens.readers.base import Report
 
@@ -35,11 +36,25 @@ _BUBBLES: Final = WAITS | {"ParentCommand", "GraphBubbleUp"}
 """What a graph raises to leave a node: nothing failed."""
 _TWICE: Final = "Multiple handoffs requested"
 """What the span of a handoff that was asked for twice says: it failed. It happens all the same."""
+ASKED: Final = "asked:"
+"""How the identity of a call begins that only the words of a model tell of."""
 _ASKED: Final = re.compile(r"\bid='([^']{1,80})'")
 
 
 _ANY_TYPE: Final = frozenset(
-    {"args", "result", "input", "output", "messages", "tokens_in", "tokens_out", "cost", "score", "metadata"}
+    {
+        "args",
+        "result",
+        "input",
+        "output",
+        "messages",
+        "tokens_in",
+        "tokens_out",
+        "cost",
+        "score",
+        "metadata",
+        "answer",
+    }
 )
 
 
@@ -177,6 +192,7 @@ class Spans:
 
     report: Report
     _traces: dict[str, tuple[_ById, _ByParent]] = field(default_factory=dict)
+    _acting: set[str] = field(default_factory=set)  # traces with tools that have spans of their own
     _trace: str = ""  # the trace of the span before, which most often is that of the next
     _by_id: _ById = field(default_factory=dict)
     _by_parent: _ByParent = field(default_factory=dict)
@@ -188,14 +204,17 @@ class Spans:
             frameworks.place(facts)
         kind = kind_of(facts, span.name)
         if kind == "tool":
+            self._acting.add(span.trace_id)
             found = self._tool(span, (line, order))
         elif kind == "model":
             found = self._model(span, (line, order))
+            if span.trace_id not in self._acting:
+                found += self._words(span, (line, order + 2))
         elif kind == "agent" and span.client and span.parent_id is not None:
             found = self._asked(span, (line, order))
         else:
             found = [self._other(span, kind, (line, order))]
-            if span.parent_id is None and kind in _TURNERS and _is_turn(facts):
+            if span.parent_id is None and kind in _TURNERS and is_turn(facts):
                 found.append(self._turn(span, (line, order + 1)))
         if (span.notes or span.status == "error") and _class_of(span) in WAITS:
             found.append(self._question(span, (line, order + 2)))
@@ -235,7 +254,11 @@ class Spans:
     def _question(self, span: Span, position: tuple[int, int]) -> RawEvent:
         """Return the wait for a person that a graph raised; every span around the question tells of the same one."""
         event = self._event(span, position, "wait")
-        event.tool, event.target, event.open = "interrupt", span.name.removeprefix("execute_task ") or None, True
+        event.tool, event.target, event.open = (
+            "interrupt",
+            span.name.removeprefix("execute_task ") or None,
+            True,
+        )
         event.at, event.ended_at = span.ended_at or span.at, None
         event.span_id, event.parent_span_id = None, span.span_id
         asked = _ASKED.search(_detail(span))
@@ -304,14 +327,36 @@ class Spans:
         get = span.facts.get
         event = self._event(span, position, "model")
         event.model = get("model")
-        event.tokens_in = _count(get("tokens_in"))
-        event.tokens_out = _count(get("tokens_out"))
-        event.cost_usd = _amount(get("cost"))
+        event.tokens_in = count(get("tokens_in"))
+        event.tokens_out = count(get("tokens_out"))
+        event.cost_usd = amount(get("cost"))
         event.error_class = _failure(span, ABSENT)[0] or status_class(get("http_status"))
-        event.attempt = _attempt(get("resent"))
+        event.attempt = attempt(get("resent"))
         event.identity, twice = self._identity(span, "model", "", ABSENT)
         event.open = span.ended_at is None
         return [event, self._lineage(span, position)] if twice else [event]
+
+    def _words(self, span: Span, position: tuple[int, int]) -> Iterator[RawEvent]:
+        """Yield, as facts, the calls that only the words of a model span tell of.
+
+        They become actions where their trace turns out to have no other: see `normalise.asked`.
+        """
+        calls, replies = prompts.told(span.facts)
+        told: list[Call | Reply] = [*replies, *calls]
+        for number, step in enumerate(told):
+            event = self._event(span, (position[0], position[1] + number), "log")
+            event.span_id, event.parent_span_id, event.ended_at = None, span.parent_id, None
+            event.call_id = step.call_id or None
+            event.identity = f"{ASKED}{step.call_id or f'{span.span_id}/{number}'}"
+            event.result, event.error_class = step.result, step.error
+            if isinstance(step, Call):
+                event.tool, event.args, event.open = step.name, step.args, step.result is ABSENT
+                event.at, event.target = span.ended_at or span.at, handed_to(step.name, step.args)
+            elif step.call_id:
+                event.at, event.ended_at, event.open = None, span.at, False
+            else:
+                continue  # it answers nobody knows which
+            yield event
 
     def _other(self, span: Span, kind: str, position: tuple[int, int]) -> RawEvent:
         facts = span.facts
@@ -330,7 +375,7 @@ class Spans:
         if kind == "log":  # a request below an action: which try it was, how the other side answered
             known = status_class(facts.get("http_status"))
             error = known if known and error in {None, "", "unknown", facts.get("http_status")} else error
-            event.attempt = _attempt(facts.get("resent"))
+            event.attempt = attempt(facts.get("resent"))
         event.error_class = error
         event.identity = f"span:{span.span_id}" if span.span_id else None
         event.open = span.ended_at is None
@@ -430,50 +475,3 @@ def _agent_name(span: Span) -> str:
     if found := _AGENT_RUN.fullmatch(span.name):
         return found[1]
     return entity or span.name.removeprefix("invoke_agent").removesuffix(".agent").strip()
-
-
-def _is_turn(facts: Mapping[str, Any]) -> bool:
-    """Say whether the input of an outermost span is a person's: plain text, or a chat that a user speaks last in."""
-    told = facts.get("messages", facts.get("input"))
-    value = decode.attempt(told) if isinstance(told, str) else told
-    if value is ABSENT:
-        return bool(text_of(told).strip())
-    if isinstance(value, dict):
-        if value.get("resume") is not None and "goto" in value:
-            return True  # a graph is called again with the answer to its question
-        value = value.get("messages")
-    if isinstance(value, list) and value and isinstance(value[-1], dict):
-        last = value[-1]
-        return text_of(last.get("role")) in {"user", "human"} or last.get("type") == "human"
-    return isinstance(value, str) and bool(value.strip())
-
-
-def text_of(value: Any) -> str:
-    """Return a text as it is, a whole number or a truth value as text, anything else as ""."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else ""
-
-
-def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
-
-
-def _attempt(resent: Any) -> int | None:
-    """Return which attempt a request was, from how often it had been sent again."""
-    again = _count(resent)
-    return None if again is None else again + 1
-
-
-def _amount(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None

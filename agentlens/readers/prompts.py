@@ -1,0 +1,113 @@
+"""Calls that only the words of model spans tell of: what an answer asked for, and what the next prompt says came back.
+
+Traces of programs whose tools are not instrumented hold nothing else. A prompt repeats the whole conversation; only
+the replies at its very end are new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from agentlens.model.raw import ABSENT
+from agentlens.readers import decode
+from agentlens.readers.blocks import text_of
+from agentlens.readers.message_pack import plain
+from agentlens.readers.messages import Call, Reply, is_message, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MEMBERS: Final = (
+    "messages", "choices", "output", "generations", "candidates", "contents", "input", "message", "content", "response",
+)  # fmt: skip
+"""Where a request or an answer keeps its messages, whoever's interface it is."""
+_ASKS: Final = ("tool_call", "tool_use", "function_call", "functionCall", "_call")
+_REPLIES: Final = ("tool", "function", "_call_output")
+_DEEP: Final = 8
+_MOST: Final = 64
+
+
+def told(facts: Mapping[str, Any]) -> tuple[list[Call], list[Reply]]:
+    """Return the calls that a model's answer asks for, and the replies that its prompt ends with.
+
+    >>> prompt = '[{"role": "user", "content": "go"}, {"role": "tool", "tool_call_id": "c", "content": "7"}]'
+    >>> calls, replies = told({"input": prompt, "output": {"role": "assistant", "content": "done"}})
+    >>> len(calls), [(reply.call_id, reply.result) for reply in replies]
+    (0, [('c', '7')])
+    """
+    answer = _read(facts.get("answer", facts.get("output")), _ASKS)
+    prompt = _read(facts.get("messages", facts.get("input")), _REPLIES)
+    calls = [
+        step
+        for message in _messages(answer)
+        if message.get("role", message.get("type")) not in {"user", "human", "tool"}
+        for step in steps(message)
+        if isinstance(step, Call)
+    ]
+    return calls[:_MOST], _newest(_messages(prompt))[:_MOST]
+
+
+def _read(value: Any, marks: tuple[str, ...]) -> Any:
+    """Decode a text that may hold what is looked for; one that does not name it is not decoded."""
+    if isinstance(value, str):
+        if value.lstrip()[:1] not in {"{", "["} or not any(mark in value for mark in marks):
+            return None
+        value = decode.attempt(value)
+    return None if value is ABSENT or value is None else plain(value)
+
+
+def _messages(value: Any, deep: int = _DEEP) -> list[dict[str, Any]]:
+    if not deep:
+        return []
+    if isinstance(value, list):
+        return [message for item in value for message in _messages(item, deep - 1)]
+    if not isinstance(value, dict):
+        return []
+    if isinstance(value.get("parts"), list):
+        return list(_of_parts(value["parts"], text_of(value.get("role"))))
+    if is_message(value):
+        return [value]
+    inner = (
+        _messages(value[name], deep - 1) for name in _MEMBERS if isinstance(value.get(name), (list, dict))
+    )
+    return next((found for found in inner if found), [])
+
+
+def _of_parts(parts: list[Any], role: str) -> Iterator[dict[str, Any]]:
+    """Yield the messages that the parts of one say, in the words of chat lists."""
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        asked = (
+            part if part.get("type") == "tool_call" else part.get("functionCall", part.get("function_call"))
+        )
+        came = part.get("functionResponse", part.get("function_response"))
+        if part.get("type") == "tool_call_response":
+            yield _reply(part, part.get("response", part.get("result")))
+        elif isinstance(asked, dict):
+            function = {"name": asked.get("name"), "arguments": asked.get("arguments", asked.get("args"))}
+            yield {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": asked.get("id"), "function": function}],
+            }
+        elif isinstance(came, dict):
+            yield _reply(came, came.get("response"))
+        else:
+            yield {"role": "user" if role == "user" else "assistant", "content": text_of(part.get("text"))}
+
+
+def _reply(part: dict[str, Any], result: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": part.get("id"), "name": part.get("name"), "content": result}
+
+
+def _newest(messages: list[dict[str, Any]]) -> list[Reply]:
+    """Return the replies that a conversation ends with."""
+    found: list[Reply] = []
+    for message in reversed(messages):
+        said = list(steps(message))
+        replies = [step for step in said if isinstance(step, Reply)]
+        if not replies or len(replies) < len(said):
+            break
+        found[:0] = replies
+    return found
