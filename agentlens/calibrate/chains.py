@@ -68,7 +68,7 @@ def _windows(evidence: Evidence) -> tuple[Setting, ...]:
     return tuple(
         Setting(
             family="full_window",
-            text=f"full_window({w}, 3, 2{mode})",
+            text=f"full_window({w}, 3, 2, short_starts=False{mode})",
             rule=full_window(w, 3, 2, short_starts=False, evidence=evidence),
         )
         for w in range(24, 5, -1)

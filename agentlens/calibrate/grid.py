@@ -95,9 +95,8 @@ def full_windows(
             for r in repetitions:
                 for h in confirms:
                     rule = full_window(w, p, r, confirm=h, short_starts=short_starts, evidence=evidence)
-                    text = (
-                        f"full_window({w}, {p}, {r}, confirm={h}{_mode(evidence)}{', heads' * short_starts})"
-                    )
+                    starts = "" if short_starts else ", short_starts=False"
+                    text = f"full_window({w}, {p}, {r}, confirm={h}{starts}{_mode(evidence)})"
                     found.append(Setting(family="full_window", text=text, rule=rule))
     return found
 

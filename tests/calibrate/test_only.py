@@ -7,7 +7,16 @@ import pytest
 from agentlens.api import rule_book
 from agentlens.calibrate.calibrate import ONLY, Plan, calibrate_loops
 from agentlens.calibrate.certificate import Status
-from agentlens.calibrate.grid import Setting
+from agentlens.calibrate.chains import chains, loosened
+from agentlens.calibrate.grid import (
+    Setting,
+    baselines,
+    full_windows,
+    key_of,
+    lap_profiles,
+    lap_settings,
+    surprises,
+)
 from agentlens.calibrate.recommend import Goal
 from agentlens.detect.rules import laps, same_call
 from agentlens.errors import SettingsError
@@ -73,6 +82,14 @@ def test_folds_beside_given_rules_or_shares_are_refused():
 def test_a_rule_can_be_typed_with_its_arguments(text):
     """As the tables print it."""
     assert rule_book(text).default.digest == laps((4, 2, 2, 2, 2)).digest
+
+
+def test_every_rule_of_the_grid_reads_back_from_what_it_is_called():
+    """What a table prints can be typed: it is the same detector."""
+    shown = [*baselines(), *lap_settings(lap_profiles()), *surprises(), *surprises(evidence="constant")]
+    shown += full_windows((4, 6, 9), (1, 3), (2, 3), (1, 2)) + full_windows((6,), (3,), short_starts=True)
+    shown += [setting for chain in [*chains(), loosened(baselines()[0])] for setting in chain.settings]
+    assert [s.text for s in shown if key_of(rule_book(s.text).default) != key_of(s.rule)] == []
 
 
 @pytest.mark.parametrize(
