@@ -69,7 +69,9 @@ def ingest(source: str, lake: str, workers: int = 0) -> Callable[[], int]:
     from agentlens.normalise.digest import Key
     from agentlens.normalise.rows import Normaliser
     from agentlens.normalise.tables import Tables
+    from agentlens.readers import registry
 
+    registry.formats()  # loading modules is no part of reading
     normaliser = Normaliser(key=Key.public_demo(), tables=Tables.load())
     return lambda: ingest(source, lake, normaliser=normaliser, workers=workers or None).events
 

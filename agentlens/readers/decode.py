@@ -113,14 +113,26 @@ def reason_of(error: ValueError, text: str) -> str:
 
 
 def _mend(value: Any) -> tuple[Any, int]:
-    """Replace lone surrogates in every text of a decoded value; also say in how many."""
+    """Replace lone surrogates in every text of a decoded value, in place; also say in how many.
+
+    In place, because a document of hundreds of megabytes must not be held twice.
+    """
     if isinstance(value, str):
         mended = _SURROGATES.sub("\ufffd", value)
         return mended, int(mended != value)
+    count = 0
     if isinstance(value, list):
-        items = [_mend(item) for item in value]
-        return [item for item, _ in items], sum(count for _, count in items)
-    if isinstance(value, dict):
-        pairs = [(_mend(key), _mend(item)) for key, item in value.items()]
-        return {key[0]: item[0] for key, item in pairs}, sum(key[1] + item[1] for key, item in pairs)
-    return value, 0
+        for index, item in enumerate(value):
+            value[index], more = _mend(item)
+            count += more
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            value[key], more = _mend(item)
+            count += more
+        if any(map(_SURROGATES.search, value)):
+            keys = {key: _mend(key) for key in value}
+            count += sum(more for _, more in keys.values())
+            renamed = {keys[key][0]: item for key, item in value.items()}
+            value.clear()
+            value.update(renamed)
+    return value, count

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
+from agentlens.readers.base import Report
 from agentlens.readers.salvage import salvage
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Head:
     @cached_property
     def _document(self) -> Any:
         """The whole of a short source as one value; `ABSENT` where it is longer, or is none."""
-        return decode.attempt(self.data.removeprefix(BOM)) if self.whole and not self.magic else ABSENT
+        return _decoded(self.data.removeprefix(BOM)) if self.whole and not self.magic else ABSENT
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -68,7 +69,7 @@ class Head:
             return b"\n" not in self.data.strip() and isinstance(self._document, dict)
         if self._is_begun():
             return False
-        return any(isinstance(decode.attempt(line), (dict, list)) for line in self._lines)
+        return any(isinstance(_decoded(line), (dict, list)) for line in self._lines)
 
     @cached_property
     def values(self) -> tuple[Any, ...]:
@@ -78,15 +79,20 @@ class Head:
         if self._is_begun():
             saved = salvage(self.data.removeprefix(BOM)).value
             return () if saved is ABSENT else (saved,)
-        found = (value for line in self._lines if isinstance(value := decode.attempt(line), (dict, list)))
+        found = (value for line in self._lines if isinstance(value := _decoded(line), (dict, list)))
         return tuple(islice(found, _FEW))
 
     def _is_begun(self) -> bool:
         """Say whether this is the start of a document, not a line."""
         lines = self._lines
-        if not lines or lines[0][:1] not in {b"{", b"["} or decode.attempt(lines[0]) is not ABSENT:
+        if not lines or lines[0][:1] not in {b"{", b"["} or _decoded(lines[0]) is not ABSENT:
             return False
         return not _stands_alone(lines)
+
+
+def _decoded(data: bytes) -> Any:
+    """Decode as the records themselves will be: a ``NaN`` in its first line hides no format."""
+    return decode.loads(data, Report(), 0)
 
 
 def _stands_alone(lines: list[bytes]) -> bool:
@@ -95,4 +101,4 @@ def _stands_alone(lines: list[bytes]) -> bool:
     An array written one element a line has such a line too, its last, which lacks the comma.
     """
     needed = 2 if lines[0][:1] == b"[" else 1
-    return sum(line[:1] == b"{" and isinstance(decode.attempt(line), dict) for line in lines[1:]) >= needed
+    return sum(line[:1] == b"{" and isinstance(_decoded(line), dict) for line in lines[1:]) >= needed

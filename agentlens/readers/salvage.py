@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentlens.model.raw import ABSENT
-from agentlens.readers.decode import attempt
+from agentlens.readers.base import Report
+from agentlens.readers.decode import loads
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\],:]', re.DOTALL)
 _CLOSE = {b"{": b"}", b"[": b"]"}
@@ -19,11 +21,13 @@ class Saved:
 
     ``value`` is `ABSENT` where not even one record is whole. ``stop`` is the byte behind which everything
     was set aside; ``bad`` are the bytes at which damaged records before it begin (null in ``value``).
+    ``repaired``: what was mended in the rest, as `decode.loads` counts it.
     """
 
     value: Any
     stop: int
     bad: tuple[int, ...] = ()
+    repaired: Counter[str] = field(default_factory=Counter)
 
 
 def salvage(data: bytes, record_keys: tuple[str, ...] = ()) -> Saved:
@@ -39,9 +43,9 @@ def salvage(data: bytes, record_keys: tuple[str, ...] = ()) -> Saved:
     found = _scan(data, keys)
     if not found.stop:
         return Saved(ABSENT, 0)
-    value = attempt(data[: found.stop] + found.closing)
-    if value is not ABSENT or not found.records:
-        return Saved(value, found.stop)
+    saved = _saved(data[: found.stop] + found.closing, found.stop)
+    if saved.value is not ABSENT or not found.records:
+        return saved
     return _without_bad(data, found)
 
 
@@ -95,14 +99,21 @@ def _without_bad(data: bytes, found: _Found) -> Saved:
     bad: list[tuple[int, int]] = []
     for start, end in found.records:  # inner ones come first
         holds_bad = any(start <= inner < end for inner, _ in bad)
-        if not holds_bad and attempt(data[start:end]) is ABSENT:
+        if not holds_bad and loads(data[start:end], Report(), 0) is ABSENT:
             bad.append((start, end))
     parts, place = [], 0
     for start, end in sorted(bad):
         parts += [data[place:start], b"null"]
         place = end
-    value = attempt(b"".join([*parts, data[place : found.stop], found.closing]))
-    return Saved(value, found.stop, tuple(start for start, _ in sorted(bad)))
+    whole = b"".join([*parts, data[place : found.stop], found.closing])
+    return _saved(whole, found.stop, tuple(start for start, _ in sorted(bad)))
+
+
+def _saved(data: bytes, stop: int, bad: tuple[int, ...] = ()) -> Saved:
+    """Decode what is left as a whole document is decoded: ``NaN`` and its like are mended, not lost."""
+    report = Report()
+    value = loads(data, report, 0)
+    return Saved(value, stop, bad, report.repaired)
 
 
 def _brackets(stack: list[tuple[bytes, bytes, int]]) -> bytes:

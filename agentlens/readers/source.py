@@ -156,6 +156,7 @@ class Source:
         if saved is None or saved.value is ABSENT:
             report.quarantine(0, reason, "byte")
             return ABSENT
+        report.repaired.update(saved.repaired)
         for start in saved.bad:
             report.quarantine(start, "a record that is not valid JSON", "byte")
         if lost := len(data.rstrip()) - saved.stop:
@@ -186,8 +187,8 @@ class Source:
         # the first line is longer than the head: read all of it
         lines = self.lines()
         first, second = next(lines, (0, b""))[1], next(lines, (0, b""))[1]
-        if decode.attempt(first) is ABSENT:
-            return isinstance(decode.attempt(second), dict)
+        if decode.loads(first, Report(), 0) is ABSENT:
+            return isinstance(decode.loads(second, Report(), 0), dict)
         return bool(second)
 
     def siblings(self) -> Path | None:
