@@ -11,23 +11,30 @@ import polars as pl
 from agentlens.errors import LakeError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
+from agentlens.lake.forgotten import without_lost_sources
 from agentlens.lake.lake import Lake
-from agentlens.lake.rewrite import Change, rewrite
+from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
 from agentlens.lake.store import forgotten_mark, sweep
 from agentlens.model.select import parse_time
 from agentlens.normalise.assemble import run_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import date, datetime
 
 _OWN_COLUMNS = ("run_id", "session", "trace_id", "branch_id")
-"""Columns in which a row says whose it is; one that only names a run as its parent belongs to another."""
+"""Columns in which a row says whose it is."""
+_PARENT_COLUMNS = ("parent_run_id", "parent_id")
+"""Columns in which a row of another run names its parent; a digest stands there for a deleted one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetReport:
-    """What `forget` deleted. ``rows``: by table. ``checked``: files read afterwards to prove that nothing is left."""
+    """What `forget` deleted.
+
+    ``rows``: by table; ``source_names``: files of which nothing is left, so that their names went too. ``checked``:
+    Parquet files read afterwards to prove that nothing is left.
+    """
 
     runs: tuple[str, ...]
     rows: dict[str, int]
@@ -40,8 +47,10 @@ def forget(
     """Delete one run, or all runs whose last event is before a time, from records, events, receipts and labels.
 
     Files of the generation before are deleted at once, so analyses that are under way may end with an error.
-    Digests of the deleted ids stay in the manifest: ingesting the same sources again does not bring the runs
-    back. The sources themselves are not touched, and their names stay in the manifest.
+    A source of which no other row is left goes with them: its name, and what was set aside of it. Where another run
+    names a deleted one as its parent, a digest takes the place of the id. Digests of the deleted ids stay in the
+    manifest: ingesting the same sources again brings neither the runs nor those names back. The files that were
+    ingested are not touched.
 
     Parameters
     ----------
@@ -76,11 +85,12 @@ def forget(
         for name in ("receipts", "branches"):
             rows[name] = _height(found.manifest, name) - _height(made, name)
         marks = sorted({*made.forgotten, *(forgotten_mark(name) for name in ids)})
-        made = replace(made, forgotten=marks, retired=[])
+        made, names = without_lost_sources(folder, replace(made, forgotten=marks, retired=[]), QUARANTINE)
+        rows["source_names"] = len(names)
         manifests.save(folder, made)
         sweep(folder, made)
         rows["labels"] = _forget_labels(found.labels_folder, ids)
-        checked = _prove(folder, ids)
+        checked = _prove(folder, ids, names)
     return ForgetReport(runs=tuple(runs), rows=rows, checked=checked)
 
 
@@ -145,14 +155,27 @@ def _forget_labels(folder: Path, ids: list[str]) -> int:
     return gone
 
 
-def _prove(folder: Path, ids: list[str]) -> int:
-    """Read every Parquet file of the folder; raise `LakeError` if one still holds a row of these runs."""
+def _prove(folder: Path, ids: list[str], names: list[str]) -> int:
+    """Read every file of the folder; raise `LakeError` if one still names a deleted run, or its source."""
     checked = 0
     for path in sorted(folder.glob("**/*.parquet")):
         rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        for name in set(rows.collect_schema()) & set(_OWN_COLUMNS):
-            left = rows.filter(pl.col(name).is_in(ids)).select(pl.len()).collect().item()
+        for column, values in _naming(rows.collect_schema(), ids, names):
+            left = rows.filter(pl.col(column).is_in(values)).select(pl.len()).collect().item()
             if left:
-                raise LakeError(f"{path}: {left} rows still name a deleted run in {name}; run forget again")
+                raise LakeError(f"{path}: {left} rows still name a deleted run in {column}; run forget again")
         checked += 1
+    made = manifests.load(folder)
+    if made is None or not set(names).isdisjoint(made.sources):
+        raise LakeError(
+            f"{folder / manifests.MANIFEST}: still names the source of a deleted run; run forget again"
+        )
     return checked
+
+
+def _naming(schema: pl.Schema, ids: list[str], names: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns of a table that may name a run or a source, with what must not stand there."""
+    for column in sorted(set(schema) & {*_OWN_COLUMNS, *_PARENT_COLUMNS}):
+        yield column, ids
+    if "source" in schema:
+        yield "source", names

@@ -15,12 +15,13 @@ import polars as pl
 from agentlens.errors import InputError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
+from agentlens.lake.forgotten import without_lost_sources
 from agentlens.lake.manifest import Manifest
 from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
 from agentlens.lake.plan import Planned, Settings, is_large, known_again, missed, plan, tasks, work
 from agentlens.lake.reading import PieceRead
 from agentlens.lake.report import IngestReport, Progress, Step
-from agentlens.lake.rewrite import Change, rewrite
+from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
 from agentlens.lake.store import part, put_aside, sweep
 from agentlens.lake.summary import report_of
 from agentlens.lake.titles import Titles
@@ -182,6 +183,8 @@ class _Ingest:
         sources = dict(self.manifest.sources)
         sources |= {one.source.name: entry_of(one, reads[one.source_id], self.settings) for one in kept}
         made = replace(made, sources=sources)
+        if made.forgotten:  # a source of nothing but deleted runs leaves no name behind
+            made, _ = without_lost_sources(self.lake, made, QUARANTINE, {one.source_id for one in kept})
         manifests.save(self.lake, made)
         self._tell(stage="done")
         return report_of(planned, reads, made, self.settings, changed=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.lake.forgotten import unnamed
 from agentlens.lake.fresh import Fresh
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
 from agentlens.lake.names import SESSIONS, Names
@@ -86,6 +87,7 @@ class _Rewrite:
         self.kept = manifest.buckets
         self.count = manifest.bucket_count
         self.generation = manifest.generation + 1
+        self.marks = frozenset(manifest.forgotten)
         self.schema = pl.Schema({**RECORDS, **(CONTENT if manifest.content else {})})
         self.fresh = Fresh(list(change.parts.get("records", [])), self.schema, change.aside / "buckets")
         self.names = Names(before=self._sessions(), after=self._new_sessions())
@@ -184,9 +186,17 @@ class _Rewrite:
             bucket_of(run, self.count) for run in [*moved["run"].to_list(), *self.change.dropped_runs]
         }
         for number, entry in self.kept.items():
-            if not self.change.replaced.isdisjoint(entry.sources):
+            if not self.change.replaced.isdisjoint(entry.sources) or self._names_dropped(entry):
                 touched.add(number)
         return touched
+
+    def _names_dropped(self, entry: BucketEntry) -> bool:
+        """Say whether a run of this bucket names one that is being deleted as its parent."""
+        if not self.change.dropped_runs:
+            return False
+        rows = scan(self.lake, [entry.records], self.schema)
+        named = pl.col("parent_run_id").is_in(list(self.change.dropped_runs)).any()
+        return bool(rows.select(named).collect().item())
 
     # -- bucket by bucket
 
@@ -204,7 +214,7 @@ class _Rewrite:
         rows = pl.concat([aligned(frame, self.schema) for frame in frames]).collect()
         if rows.is_empty():
             return None
-        rows = rows.sort(IN_SOURCE, nulls_last=True)
+        rows = self._unnamed(rows, "parent_run_id").sort(IN_SOURCE, nulls_last=True)
         made = assembled(rows)
         name = f"bucket={number:04}/g{self.generation:06}.parquet"
         return BucketEntry(
@@ -216,6 +226,9 @@ class _Rewrite:
             folded=nonzero(made.counts, "folded"),
             elsewhere=nonzero(made.elsewhere, "elsewhere"),
         )
+
+    def _unnamed(self, rows: pl.DataFrame, column: str) -> pl.DataFrame:
+        return unnamed(rows, column, self.change.dropped_runs, self.marks)
 
     # -- tables of one file
 
@@ -241,8 +254,11 @@ class _Rewrite:
         if name == "receipts" and self.change.dropped_before is not None:
             kept = kept.filter(pl.col("at").max().over("operation_id") >= self.change.dropped_before)
         new = [aligned(frame.lazy(), schema).collect() for frame in new if not frame.is_empty()]
-        if new or kept.height != old.height:
-            self._put(tables, name, _sorted(pl.concat([kept, *new])))
+        made = _sorted(pl.concat([kept, *new]))
+        if "parent_id" in schema:
+            made = self._unnamed(made, "parent_id")
+        if new or not made.equals(old):
+            self._put(tables, name, made)
 
     def _put(self, tables: dict[str, FileEntry], name: str, frame: pl.DataFrame) -> None:
         if frame.is_empty():

@@ -19,8 +19,9 @@ def run(args: Namespace) -> int:
     report = lake.forget(run_id=args.run, before=parse_time(args.before, "--before") if args.before else None)
     gone = {"runs": len(report.runs), **report.rows}
     if args.json:
-        print(dump(gone))  # noqa: T201
+        print(dump(gone | {"checked": report.checked}))  # noqa: T201
     else:
         for name, count in gone.items():
-            console().print(f"{name}: {count:,} deleted")
+            console().print(f"{name.replace('_', ' ')}: {count:,} deleted")
+        console().print(f"{report.checked:,} files of the lake read again: none names what was deleted")
     return 0

@@ -35,7 +35,14 @@ def test_run_is_gone_from_every_table_and_file(tmp_path):
     labels.write_parquet(lake.labels_folder / "part.parquet")
     report = forget(tmp_path / "lake", run_id="zq7-run")
     assert report.runs == ("zq7-run",)
-    assert report.rows == {"events": 2, "records": 2, "receipts": 1, "branches": 1, "labels": 1}
+    assert report.rows == {
+        "events": 2,
+        "records": 2,
+        "receipts": 1,
+        "branches": 1,
+        "source_names": 0,
+        "labels": 1,
+    }
     lake = Lake.open(tmp_path / "lake")
     assert lake.events().collect()["run_id"].to_list() == ["keep"] * 3
     assert lake.receipts().collect()["operation_id"].to_list() == ["op-2"]

@@ -1,0 +1,98 @@
+"""No name of a deleted run is left: not its id, not the name of its file, not where another run calls it parent."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from agentlens.lake import Lake, forget, ingest
+from agentlens.lake.forgotten import FORGOTTEN
+from agentlens.lake.store import forgotten_mark
+from tests.lake.exports import NORMALISER, event, run_of, write
+
+
+def put(sources, lake):
+    return ingest(sources, lake, normaliser=NORMALISER)
+
+
+def everything_in(lake):
+    """Every name and byte of the folder, and every value of its tables as text (Parquet is compressed)."""
+    told = []
+    for path in sorted(lake.rglob("*")):
+        told.append(str(path.relative_to(lake)))
+        if path.is_file():
+            told.append(path.read_bytes().decode("latin-1"))
+        if path.suffix == ".parquet":
+            rows = pl.read_parquet(path, hive_partitioning=False)
+            told.extend(json.dumps(rows.to_dicts(), default=str, ensure_ascii=False).splitlines())
+    return "\n".join(told)
+
+
+def test_name_of_a_source_goes_with_its_last_run(tmp_path):
+    """Also what was set aside of that file; a file that another run is in keeps its name."""
+    write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run"), "{broken zq7")
+    write(tmp_path / "in" / "shared.ndjson", *run_of("zq7-run"), *run_of("keep"), "{broken too")
+    write(tmp_path / "in" / "other.ndjson", *run_of("keep"))
+    lake = tmp_path / "lake"
+    put(tmp_path / "in", lake)
+    assert "zq7-alone" in everything_in(lake)
+    report = forget(lake, run_id="zq7-run")
+    assert report.rows["source_names"] == 1
+    assert "zq7" not in everything_in(lake)
+    names = [name.rsplit("/", 1)[-1] for name in Lake.open(lake).sources()["source"]]
+    assert names == ["other.ndjson", "shared.ndjson"]
+    assert Lake.open(lake).quarantine().collect().height == 1
+
+
+def test_ingesting_the_folder_again_brings_no_name_back(tmp_path):
+    """The file is read again, because nothing of it is known any more; nothing of it is written."""
+    write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run"), "{broken zq7")
+    write(tmp_path / "in" / "other.ndjson", *run_of("keep"), "{broken too")
+    lake = tmp_path / "lake"
+    put(tmp_path / "in", lake)
+    forget(lake, run_id="zq7-run")
+    for events in (5, 7):
+        write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run", events), "{broken zq7")
+        put(tmp_path / "in", lake)
+        assert "zq7" not in everything_in(lake)
+    assert Lake.open(lake).quarantine().collect().height == 1
+    write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run"), *run_of("new"))
+    put(tmp_path / "in", lake)
+    assert sorted(Lake.open(lake).events().collect()["run_id"].unique()) == ["keep", "new"]
+
+
+def test_a_child_keeps_that_it_had_a_parent_and_not_its_name(tmp_path):
+    """In events, records and branch receipts a digest takes the place of the id, now and when they are read again."""
+    source = write(
+        tmp_path / "a.ndjson",
+        *run_of("zq7-run"),
+        *run_of("child", 2, parent_run_id="zq7-run"),
+        event("free", 0, parent_run_id="elsewhere"),
+        {"branch_id": "child", "parent_id": "zq7-run"},
+    )
+    lake = tmp_path / "lake"
+    put(source, lake)
+    digest = f"{FORGOTTEN}{forgotten_mark('zq7-run')}"
+    before = Lake.open(lake).events().filter(pl.col("parent_run_id") == "zq7-run").collect().height
+    assert before == 2
+    forget(lake, run_id="zq7-run")
+    for _ in range(2):
+        assert "zq7" not in everything_in(lake)
+        events = Lake.open(lake).events().collect()
+        assert events.filter(pl.col("parent_run_id") == digest).height == before
+        assert Lake.open(lake).branches().collect()["parent_id"].to_list() == [digest]
+        with source.open("a") as more:
+            more.write(json.dumps(event("child", 9, parent_run_id="zq7-run")) + "\n")
+        before += 1
+        put(source, lake)
+
+
+def test_a_source_that_never_gave_a_row_keeps_its_name(tmp_path):
+    """It is no trace of the run that is deleted."""
+    files = [write(tmp_path / "a.ndjson", *run_of("gone"))]
+    files.append(write(tmp_path / "b.ndjson", '{"run_id": "x"}', *run_of("stays", 1)))
+    lake = tmp_path / "lake"
+    put(files, lake)
+    assert forget(lake, run_id="gone").rows["source_names"] == 1
+    assert Lake.open(lake).sources()["records"].to_list() == [1]
