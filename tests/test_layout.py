@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "datasets": {"model", "normalise"},
     "distribute": {"model", "normalise", "readers", "lake", "detect", "calibrate"},
 }
-FLOORLESS = {"errors", "settings", "receipts"}
+FLOORLESS = {"errors", "settings", "receipts", "_version"}
 HEAVY = {
     "model": {"duckdb", "altair", "pyspark", "pyarrow", "scipy"},
     "normalise": {"duckdb", "altair", "pyspark"},
@@ -87,12 +87,14 @@ def test_a_floor_stands_only_on_the_floors_below_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_heavy_libraries_stay_on_their_floor(path: Path) -> None:
-    """Detectors know no engine but Polars; SQL lives in the lake and the readers."""
+    """Detectors know no engine but Polars; SQL lives in the lake and the readers, Spark in distribute alone."""
     tops = {name.split(".")[0] for name in imported(path)}
     here = floor(path)
     assert not tops & HEAVY.get(here, set())
     if "duckdb" in tops:
         assert here in DUCKDB_FLOORS
+    if tops & {"pyspark", "py4j"}:
+        assert here == "distribute"
 
 
 def tracked(pattern: str) -> list[Path]:
