@@ -7,18 +7,21 @@ the manifest is the one step that makes them part of the lake.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import orjson
 
 from agentlens.errors import LakeError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
+PIPED = "stdin-"
+"""How names of sources begin that came through a pipe."""
+NAMED = 6
+"""So many sources are named one by one in a command to type; of more, the folder they are in."""
 TABLES = ("receipts", "branches", "quarantine", "sessions")
 """Tables of one file each; records and events have one file a bucket."""
 
@@ -131,7 +134,8 @@ class Manifest:
         if version != SCHEMA_VERSION:
             raise LakeError(
                 f"{where}: schema version {version} is not the {SCHEMA_VERSION} of this release; "
-                "accepted: a lake made by it (ingest the sources again into a new folder)"
+                f"accepted: a lake made by it; to make one, run: {_made_again(plain, Path(where).parent)} "
+                "and copy the folder labels, if there is one"
             )
         try:
             plain["buckets"] = {int(number): _bucket(bucket) for number, bucket in plain["buckets"].items()}
@@ -141,6 +145,26 @@ class Manifest:
             return _made(cls, plain)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LakeError(f"{where}: damaged; accepted: the manifest that ingest wrote") from None
+
+
+def _made_again(plain: dict[str, Any], lake: Path) -> str:
+    """Return the command that ingests the sources of a lake, as far as it names them, into a new one beside it."""
+    listed = plain.get("sources")
+    listed = listed if isinstance(listed, list) else []
+    names = [one["name"] for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
+    names = [name for name in names if not name.startswith(PIPED)]
+    if len(names) > NAMED:
+        names = [shared] if (shared := _folder_of(names)) else names
+    what = " ".join(map(shlex.quote, names)) or "SOURCE..."
+    return f"agentlens ingest {what} --into {shlex.quote(f'{lake}-v{SCHEMA_VERSION}')}"
+
+
+def _folder_of(names: list[str]) -> str:
+    """Return the folder that all files are in, "" where there is none."""
+    try:
+        return os.path.commonpath([os.path.dirname(name) for name in names])  # noqa: PTH120 - stays as it was given
+    except ValueError:  # absolute and relative names
+        return ""
 
 
 def _made(kind: type[_T], plain: dict[str, Any]) -> _T:

@@ -105,7 +105,7 @@ def test_lake_copied_in_half_names_the_file(tmp_path, cut):
     ("text", "said"),
     [
         (json.dumps({"schema_version": SCHEMA_VERSION + 1}), "schema version"),
-        (json.dumps({"schema_version": 0}), "ingest the sources again"),
+        (json.dumps({"schema_version": 0}), "agentlens ingest SOURCE... --into"),
         ("{", "damaged"),
         ("[]", "damaged"),
         (
