@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -96,7 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not _is_starved(error):
+            raise
+        print(
+            f"agentlens {args.verb}: out of memory; what was there before is whole; "
+            "accepted: more memory, or fewer events at once (--since, --until)",
+            file=sys.stderr,
+        )
+        return BAD_INPUT
     return code
+
+
+def _is_starved(error: BaseException) -> bool:
+    """Whether the machine refused memory, in one of the ways in which Python says so."""
+    thread = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+    return thread or isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Too little memory: a clear end or none at all, never a wrong number, never a broken lake.
+
+Native code that is refused memory may end the process by itself; then what counts is what it leaves behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import agentlens
+from agentlens.cli import main
+from agentlens.lake import Lake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MORE_MB = (1, 60, 300, 64_000)
+"""What the work may take beyond what the loaded program has."""
+CHILD = """
+import resource, sys
+import duckdb, pyarrow.parquet
+import agentlens.verbs.ingest, agentlens.verbs.loops, agentlens.lake.ingest, agentlens.lake.rewrite
+from agentlens.cli import main
+loaded = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limit = loaded + (int(sys.argv[1]) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+raise SystemExit(main(sys.argv[2:]))
+"""
+ENDED_ITSELF = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGKILL}
+
+
+def events(path: Path, runs: range) -> Path:
+    """Write native events: every third run goes round in circles."""
+    with path.open("w", encoding="utf-8") as sink:
+        for run in runs:
+            for seq in range(30):
+                word = "same" if run % 3 == 0 else f"{run} {seq}"
+                event = {"run_id": f"r{run:04}", "seq": seq, "tool": "read", "action_signature": word}
+                sink.write(json.dumps({"kind": "tool", **event, "progress_fingerprint": word}) + "\n")
+    return path
+
+
+def limited(megabytes: int, *words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command with so much address space beyond what its code takes."""
+    return subprocess.run(
+        [sys.executable, "-c", CHILD, str(megabytes), *words],
+        env={**os.environ, "XDG_CONFIG_HOME": str(home), "POLARS_MAX_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def ended_well(done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether it succeeded; else it said why in one line, or was ended while it asked for memory."""
+    if done.returncode == 2:
+        assert "Traceback" not in done.stderr
+        assert done.stderr.strip().splitlines()[-1].startswith("agentlens ")
+    else:
+        assert done.returncode in {0, *ENDED_ITSELF} or "memory" in done.stderr.lower(), done.stderr[-800:]
+    return done.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space can be limited on Linux only")
+def test_loops_with_too_little_memory_give_the_right_tables_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables written under any limit are the right ones; else those of before stay, and the lake is whole."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    lake, out = tmp_path / "lake", tmp_path / "out"
+    assert main(["ingest", str(events(tmp_path / "events.jsonl", range(300))), "--into", str(lake)]) == 0
+    right = agentlens.loops(lake)
+    agentlens.loops(lake, rule="same_call", out=out)
+    before = pl.read_parquet(out / "verdicts.parquet")
+    assert not before.equals(right.verdicts)
+    fine = []
+    for megabytes in MORE_MB:
+        fine.append(ended_well(limited(megabytes, "loops", str(lake), "--out", str(out), home=tmp_path)))
+        found = pl.read_parquet(out / "verdicts.parquet")
+        assert found.equals(right.verdicts if any(fine) else before)
+    assert not fine[0]
+    assert fine[-1]
+    assert Lake.open(lake).events().collect().height == 9_000
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space can be limited on Linux only")
+def test_ingest_with_too_little_memory_leaves_a_whole_lake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under any limit a lake has all of a file or nothing of it, and the next ingest brings the rest."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    lake = tmp_path / "lake"
+    assert main(["ingest", str(events(tmp_path / "one.jsonl", range(20))), "--into", str(lake)]) == 0
+    other = events(tmp_path / "other.jsonl", range(20, 420))
+    fine = []
+    for megabytes in MORE_MB:
+        fine.append(ended_well(limited(megabytes, "ingest", str(other), "--into", str(lake), home=tmp_path)))
+        held = Lake.open(lake).events().select("run_id", "seq").collect()
+        assert held.height == (12_600 if any(fine) else 600)
+        assert held.is_unique().all()
+    assert not fine[0]
+    assert fine[-1]
