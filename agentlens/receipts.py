@@ -1,8 +1,8 @@
-"""Write handoff receipts: one transition, one line, on disk before the call returns.
+"""Write receipts of handoffs and of branches: one record, one line, on disk before the call returns.
 
 For the runtime that hands work over; standard library only, so that it can be copied or imported there at no
-cost. What it writes is what ``agentlens handoffs`` reads. Identifiers are opaque, and only the fields of the
-contract are taken: prompts, results, credentials and payloads have no place in a receipt.
+cost. What it writes is what ``agentlens handoffs`` and ``agentlens resets`` read. Identifiers are opaque, and only
+the fields of the contract are taken: prompts, results, credentials and payloads have no place in a receipt.
 
     from agentlens.receipts import append
 
@@ -27,7 +27,19 @@ try:
 except ImportError:  # pragma: no cover - a platform without file locks still appends
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["EVENTS", "FIELDS", "OUTCOMES", "append", "canonical", "sign"]
+__all__ = [
+    "BRANCH_FIELDS",
+    "EDIT_CLASSES",
+    "EVENTS",
+    "FIELDS",
+    "OUTCOMES",
+    "RESULTS",
+    "STATUSES",
+    "append",
+    "append_branch",
+    "canonical",
+    "sign",
+]
 
 FIELDS: Final = (
     "operation_id",
@@ -56,6 +68,32 @@ EVENTS: Final = (
 )
 OUTCOMES: Final = ("passed", "failed", "unknown")
 
+RESULTS: Final = ("exact", "partial", "drift_acknowledged", "failed")
+STATUSES: Final = ("reverted", "reconciled", "pending", "irreversible")
+EDIT_CLASSES: Final = (
+    *("none", "detail", "simplify", "plan"),
+    *("recipients", "budget", "permissions", "production_target", "destructive"),
+)
+BRANCH_FIELDS: Final[dict[str, Any]] = {
+    "branch_id": str,
+    "parent_id": str,
+    "at": "time",
+    "fork_point": str,
+    "checkpoints": [str],
+    "local": bool,
+    "required_state": [str],
+    "state": [{"key": str, "before": str, "restored": str, "result": RESULTS}],
+    "effects": [{"operation_id": str, "kind": str, "status": STATUSES, "decision_id": str}],
+    "edit_class": EDIT_CLASSES,
+    "authority": {"operator": str, "decision_id": str, "approved": bool},
+    "config": {"parent_digest": str, "branch_digest": str, "pinned": bool, "delta": [str]},
+    "resumed": bool,
+    "final_answer": bool,
+    "outcome": {"receipt_id": str, "verified": bool},
+}
+"""The contract of a branch receipt: a type, a list or an object of them, or the words that are accepted."""
+
+_BRANCH_REQUIRED: Final = ("branch_id", "parent_id", "fork_point")
 _REQUIRED: Final = ("operation_id", "handoff_id", "event", "author", "expected_artifact")
 _TIMES: Final = ("at", "deadline")
 _LONGEST: Final = 512
@@ -93,6 +131,73 @@ def append(path: str | os.PathLike[str], /, *, key: bytes | None = None, **field
     line = json.dumps(receipt, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     _write(os.fspath(path), line)
     return receipt
+
+
+def append_branch(path: str | os.PathLike[str], /, **fields: Any) -> dict[str, Any]:
+    """Append one branch receipt and force it to disk; the newest receipt of a branch stands.
+
+    Parameters
+    ----------
+    path
+        NDJSON file, as for `append`; another than that of handoffs.
+    **fields
+        Fields of `BRANCH_FIELDS`. ``branch_id``, ``parent_id`` and ``fork_point`` are needed. ``at`` is now where it
+        is not given. None, at any depth, is the same as not given: a gate whose field is missing is unknown, so that
+        nothing passes by what was left out.
+
+    Returns
+    -------
+    dict
+        The receipt as written.
+
+    Raises
+    ------
+    ValueError
+        For a field outside the contract, a missing or wrong one; nothing is written.
+    """
+    missing = [name for name in _BRANCH_REQUIRED if fields.get(name) is None]
+    if missing:
+        raise ValueError(f"missing: {', '.join(missing)}")
+    receipt = _shaped("", {"at": datetime.now(UTC), **_given(fields)}, BRANCH_FIELDS)
+    line = json.dumps(receipt, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    _write(os.fspath(path), line)
+    return dict(receipt)
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _shaped(name: str, value: Any, shape: Any) -> Any:
+    """Check one value of a branch receipt against its part of the contract."""
+    if isinstance(shape, dict):
+        return _object(name, value, shape)
+    if isinstance(shape, list):
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{name}: expected a list")  # noqa: TRY004 - one error for every wrong value
+        return [_shaped(f"{name}[{at}]", one, shape[0]) for at, one in enumerate(value)]
+    if shape == "time":
+        return _time(name, value)
+    if shape is bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}: expected true or false")
+        return value
+    told = _value(name, value)
+    if isinstance(shape, tuple) and told not in shape:
+        raise ValueError(f"{name}: {told!r} is not one of {', '.join(shape)}")
+    return told
+
+
+def _object(name: str, value: Any, shape: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name}: expected an object with {', '.join(shape)}")  # noqa: TRY004
+    unknown = sorted(str(each) for each in value if each not in shape)
+    if unknown:
+        lead = f"{name}: " if name else ""
+        raise ValueError(f"{lead}not in the contract: {', '.join(unknown)}; accepted: {', '.join(shape)}")
+    given = _given(value)
+    prefix = f"{name}." if name else ""
+    return {each: _shaped(prefix + each, given[each], shape[each]) for each in shape if each in given}
 
 
 def canonical(receipt: Mapping[str, Any]) -> bytes:
