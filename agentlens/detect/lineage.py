@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
+
+Rows: TypeAlias = NDArray[np.int64]
+Bits: TypeAlias = NDArray[np.bool_]
 
 _NONE: Final = -1
 
@@ -61,29 +65,58 @@ def _last_of_repeated(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def lineage(branches: pl.LazyFrame) -> pl.LazyFrame:
-    """Add ``family``, ``depth`` and ``cyclic`` to branches, one row each.
+    """Add ``family``, ``depth``, ``cyclic`` and ``refused`` to branches, one row each.
 
     A branch that names itself as parent is invalid by itself; for those below it, it is the top of the lineage.
-    ``cyclic``: going up from here reaches a cycle of two or more. ``family`` is then its smallest member.
+    ``cyclic``: going up from here reaches a cycle of two or more. ``family`` is then its smallest member. What a trace
+    suggests moves nothing that was written: an inferred branch that closes a cycle with written ones is ``refused``,
+    and for the others it is the top of the lineage.
     """
-    ties = {"family": pl.String(), "depth": pl.Int64(), "cyclic": pl.Boolean()}
+    ties = {"family": pl.String(), "depth": pl.Int64(), "cyclic": pl.Boolean(), "refused": pl.Boolean()}
     schema = pl.Schema({**branches.collect_schema(), **ties})
     return branches.map_batches(
-        lambda frame: frame.hstack(_climb(frame.select("branch_id", "parent_id"))),
+        lambda frame: frame.hstack(_climb(frame.select("branch_id", "parent_id", "inferred"))),
         schema=schema,
         streamable=False,
     )
 
 
 def _climb(frame: pl.DataFrame) -> pl.DataFrame:
-    """Climb all lineages at once, doubling the step each time; one row each, in the same order."""
+    """Climb all lineages at once; one row each, in the same order."""
     numbered = frame.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
-    above = numbered.join(
+    found = numbered.join(
         numbered.select(parent_id="branch_id", above="row"), on="parent_id", how="left", maintain_order="left"
     )
-    jump = above["above"].fill_null(_NONE).to_numpy().copy()
-    jump[jump == np.arange(len(jump))] = _NONE
-    up = jump.copy()
+    up = found["above"].fill_null(_NONE).to_numpy().copy()
+    up[up == np.arange(len(up))] = _NONE
+    top, steps, cyclic = _doubling(up)
+    refused = np.zeros(len(up), dtype=bool)
+    if cyclic.any() and (suggested := frame["inferred"].fill_null(value=False).to_numpy()).any():
+        refused[_closing(up, np.flatnonzero(cyclic), suggested)] = True
+        up[refused] = _NONE
+        top, steps, cyclic = _doubling(up)
+    ids = frame["branch_id"]
+    parents = frame.select(pl.when(~pl.Series(refused)).then("parent_id"))["parent_id"]
+    top_id, top_parent = ids.gather(top), parents.gather(top)
+    told = pl.DataFrame({"top": top_id, "above": top_parent, "steps": steps, "cyclic": cyclic})
+    is_below = (pl.col("above") != pl.col("top")).fill_null(value=False)
+    lines = told.select(
+        family=pl.coalesce("above", "top"),
+        depth=pl.when(~pl.col("cyclic")).then(pl.col("steps") + is_below.cast(pl.Int64)),
+        cyclic="cyclic",
+        refused=pl.Series(refused),
+    )
+    if not cyclic.any():
+        return lines
+    names = ids.to_list()
+    cycles = {int(at): min(names[one] for one in _cycle(up, int(at))) for at in np.flatnonzero(cyclic)}
+    places = pl.Series(list(cycles), dtype=pl.Int64)
+    return lines.with_columns(lines["family"].scatter(places, pl.Series(list(cycles.values()))))
+
+
+def _doubling(up: Rows) -> tuple[Rows, Rows, Bits]:
+    """Top of each row's lineage, the steps up to it, and whether there is none: the step doubles each time."""
+    jump = up.copy()
     steps = (jump != _NONE).astype(np.int64)
     top = np.where(jump == _NONE, np.arange(len(jump)), jump)
     for _ in range(max(1, len(jump)).bit_length() + 1):
@@ -93,31 +126,33 @@ def _climb(frame: pl.DataFrame) -> pl.DataFrame:
         steps[moving] += steps[jump[moving]]
         top[moving] = top[jump[moving]]
         jump = np.where(moving, jump[jump], _NONE)
-    cyclic = jump != _NONE
-    ids, parents = frame["branch_id"], frame["parent_id"]
-    top_id, top_parent = ids.gather(top), parents.gather(top)
-    told = pl.DataFrame({"top": top_id, "above": top_parent, "steps": steps, "cyclic": cyclic})
-    is_below = (pl.col("above") != pl.col("top")).fill_null(value=False)
-    lines = told.select(
-        family=pl.coalesce("above", "top"),
-        depth=pl.when(~pl.col("cyclic")).then(pl.col("steps") + is_below.cast(pl.Int64)),
-        cyclic="cyclic",
-    )
-    if not cyclic.any():
-        return lines
-    names = ids.to_list()
-    cycles = {int(at): _cycle_name(names, up, int(at)) for at in np.flatnonzero(cyclic)}
-    places = pl.Series(list(cycles), dtype=pl.Int64)
-    return lines.with_columns(lines["family"].scatter(places, pl.Series(list(cycles.values()))))
+    return top, steps, jump != _NONE
 
 
-def _cycle_name(ids: list[str], up: np.ndarray, at: int) -> str:
-    """Smallest id on the cycle that is reached from here."""
+def _closing(up: Rows, cyclic: Rows, suggested: Bits) -> list[int]:
+    """Rows that a trace suggests, on cycles that some written row is on too."""
+    closing: list[int] = []
+    known: set[int] = set()
+    for at in cyclic.tolist():
+        if at in known:
+            continue
+        cycle = _cycle(up, at)
+        if not known.isdisjoint(cycle):
+            continue
+        known.update(cycle)
+        mine = [row for row in cycle if suggested[row]]
+        if len(mine) < len(cycle):
+            closing += mine
+    return closing
+
+
+def _cycle(up: Rows, at: int) -> list[int]:
+    """Rows on the cycle that is reached from here."""
     seen: set[int] = set()
     while at not in seen:
         seen.add(at)
         at = int(up[at])
-    first, smallest = at, ids[at]
+    cycle, first = [at], at
     while (at := int(up[at])) != first:
-        smallest = min(smallest, ids[at])
-    return smallest
+        cycle.append(at)
+    return cycle

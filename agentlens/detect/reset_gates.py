@@ -37,6 +37,7 @@ def lineage_gate() -> list[Case]:
     return [
         (pl.col("branch_id") == parent, _FAIL, "own_parent"),
         (pl.col("moved"), _FAIL, "moved"),
+        (pl.col("refused"), _FAIL, "cycle_with_receipt"),
         (pl.col("cyclic"), _FAIL, "cycle"),
         (
             known.is_not_null() & ~_absent(point) & ~known.list.contains(point),

@@ -320,9 +320,10 @@ def test_lineage_agrees_with_walking_up_one_by_one(seed):
     names = [f"n{at:03}" for at in range(200)]
     parents = {name: rng.choice([*names, "root", "root"]) if rng.random() < 0.5 else "root" for name in names}
     parents |= {high: low for low, high in pairwise(names[:120])}
-    frame = pl.LazyFrame({"branch_id": names, "parent_id": [parents[name] for name in names]})
-    told = lineage(frame).collect()
-    for name, _, family, depth, cyclic in told.iter_rows():
+    above = [parents[name] for name in names]
+    frame = pl.LazyFrame({"branch_id": names, "parent_id": above, "inferred": [False] * len(names)})
+    told = lineage(frame).collect().drop("parent_id", "inferred", "refused")
+    for name, family, depth, cyclic in told.iter_rows():
         seen, at = [name], name
         while parents.get(at) not in {None, at} and parents[at] not in seen:
             at = parents[at]
@@ -480,3 +481,37 @@ def test_reference_cases(shared):
     assert state(changed(cases["b-ready"], "config.pinned", False)) == ("config_unpinned", "not_pinned")
     assert state(changed(cases["b-verified"], "outcome.verified", False)) == ("false_success", "not_verified")
     assert set(BranchState) == {e["state"] for e in expected}
+
+
+def seen_in_trace(branch, parent):
+    """A fork that a trace suggests."""
+    one = {"branch_id": branch, "parent_id": parent, "fork_point": "c1"}
+    return typed(one).with_columns(inferred=pl.lit(value=True))
+
+
+def test_a_fork_that_a_trace_suggests_closes_no_cycle_with_receipts():
+    """It is refused and says why; the branches that were written keep their lineage, and those below them too."""
+    told = pl.concat(
+        [
+            typed(
+                {"branch_id": "b", "parent_id": "a", "fork_point": "c1"},
+                {"branch_id": "d", "parent_id": "b", "fork_point": "c1"},
+            ),
+            seen_in_trace("a", "b"),
+        ]
+    )
+    rows = resets(told).select("branch_id", "gate_1", "reason_1", "family", "depth").collect().rows()
+    assert rows == [
+        ("a", "fail", "cycle_with_receipt", "a", 0),
+        ("b", "pass", None, "a", 1),
+        ("d", "pass", None, "a", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "make", [seen_in_trace, lambda b, p: typed({"branch_id": b, "parent_id": p, "fork_point": "c1"})]
+)
+def test_a_cycle_of_one_kind_is_a_cycle(make):
+    """Forks that only traces suggest, or only receipts tell, contradict each other: all of them fail."""
+    rows = resets(pl.concat([make("a", "b"), make("b", "a")])).select("reason_1", "family").collect().rows()
+    assert rows == [("cycle", "a"), ("cycle", "a")]
