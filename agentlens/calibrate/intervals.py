@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from agentlens.errors import SettingsError
 
@@ -133,5 +133,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     >>> mcnemar(0, 6)
     0.03125
     """
+    from scipy import stats  # half a second that a plain interval need not wait for
+
     pairs = only_first + only_second
     return 1.0 if pairs == 0 else float(stats.binomtest(only_first, pairs).pvalue)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
+    from agentlens.calibrate.intervals import Rate
     from agentlens.data import Opened
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
@@ -110,9 +111,43 @@ def show(result: LoopSums, data: str) -> None:
     doubts = result.tally.filter(pl.col("verdict") == "uncertain").select("reason", "events")
     reasons = doubts.sort("events", "reason", descending=[True, False])
     tell(result.counts(), result.episodes, result.episodes.height, reasons)
+    if result.runs.height:
+        console().print(alarm_rate(result.runs))
     console().print(
         f"Next: agentlens health {data} · agentlens explain LAKE RUN SEQ · agentlens loops {data} --html loops.html"
     )
+
+
+def alarm_rate(runs: pl.DataFrame) -> str:
+    """Say in how many runs an alert was raised, with the exact interval of that share; few runs are said to be few.
+
+    Parameters
+    ----------
+    runs
+        `agentlens.detect.runs.RUNS`: ``alerts`` and ``uncertain_events`` are read.
+
+    Examples
+    --------
+    >>> alarm_rate(pl.DataFrame({"alerts": [0] * 30, "uncertain_events": [2] + [0] * 29}))
+    'Alarms: 0 of 30 runs, 0.0 % (exact 95 %: 0.0 to 11.6 %); 1 of 30 (0.1 to 17.2 %) if uncertain counted as alert.'
+    """
+    from agentlens.calibrate.intervals import THIN_CELL, clopper_pearson
+
+    alarmed = pl.col("alerts") > 0
+    doubted = alarmed | (pl.col("uncertain_events") > 0)
+    told = runs.select(alarmed.sum(), doubted.sum().alias("doubted")).row(0)
+    plain, wide = (clopper_pearson(int(count), runs.height) for count in told)
+    said = f"Alarms: {_of(plain)} runs, {100 * (plain.value or 0):.1f} % (exact 95 %: {_limits(plain)})"
+    said += f"; {_of(wide)} ({_limits(wide)}) if uncertain counted as alert" if told[1] > told[0] else ""
+    return said + (f"; thin: fewer than {THIN_CELL} runs." if plain.thin else ".")
+
+
+def _of(rate: Rate) -> str:
+    return f"{rate.count:,} of {rate.total:,}"
+
+
+def _limits(rate: Rate) -> str:
+    return f"{100 * (rate.low or 0):.1f} to {100 * (1 if rate.high is None else rate.high):.1f} %"
 
 
 def tell(counts: pl.DataFrame, episodes: pl.DataFrame, episode_count: int, reasons: pl.DataFrame) -> None:
