@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import agentlens
 from agentlens.cli import main
 
 HEALTHY, STUCK = 90, 12
@@ -282,3 +283,22 @@ def test_without_labels_the_verb_says_where_they_may_come_from(lake, tmp_path, c
     """A lake without labels and no file: one line with the three ways."""
     assert main(["calibrate", str(lake), "--out", str(tmp_path / "out")]) == 2
     assert "--labels FILE, --labels weak, or a lake with imported labels" in capsys.readouterr().err
+
+
+def test_incidents_without_an_onset_are_found_or_missed_and_nothing_is_said_of_delay(lake, tmp_path):
+    """As weak labels are: one row a shown rule, of unit run, and no curve."""
+    rows = [
+        {
+            "run_id": f"r{n:03d}",
+            "scope": "run",
+            "label": "incident" if is_stuck(n) else "healthy",
+            "task_group": f"t{n}",
+        }
+        for n in range(HEALTHY + STUCK)
+    ]
+    found = agentlens.calibrate(lake, labels=pl.DataFrame(rows), max_fpr=0.1)
+    row = found.detection.filter(pl.col("rule") == "laps((4, 3, 2))").row(0, named=True)
+    assert (row["unit"], row["onset"], row["incidents"], row["detected"]) == ("run", "unknown", 10, 10)
+    assert row["share_low"] < row["share"] == 1.0
+    assert row["median"] is None
+    assert found.detection_curve.is_empty()

@@ -81,8 +81,34 @@ DETECTION = pl.Schema(
         "thin": pl.Boolean(),
     }
 )
-"""One row a unit. ``share``: detection@D, D = ``within``. ``restricted_mean``: mean of min(delay, D), misses as D.
+"""One row a unit. Unit ``run``: no onset is known, so incidents are found or not, and nothing is said of how soon
+(see `found_at_all`). ``share``: detection@D, D = ``within``. ``restricted_mean``: mean of min(delay, D), misses as D.
 ``median``, ``p90`` and limits: null where the curve never gets there. ``thin``: fewer than 20 incidents or groups."""
+
+
+def found_at_all(detected: int, incidents: int, level: float = 0.95) -> pl.DataFrame:
+    """Summarise incidents whose onset nobody knows (`DETECTION`, one row of unit ``run``): found or missed.
+
+    The exact interval takes incidents as independent.
+
+    Examples
+    --------
+    >>> found_at_all(3, 4)["unit", "incidents", "detected", "missed", "share", "median"].row(0)
+    ('run', 4, 3, 1, 0.75, None)
+    """
+    rate = clopper_pearson(detected, incidents, level)
+    known = {
+        "unit": "run",
+        "incidents": incidents,
+        "detected": detected,
+        "missed": incidents - detected,
+        "share": rate.value,
+        "share_low": rate.low,
+        "share_high": rate.high,
+        "share_method": "exact",
+        "thin": incidents < FEW_GROUPS,
+    }
+    return pl.DataFrame([known], schema=DETECTION)
 
 
 def delay_waits(delays: pl.DataFrame, unit: Unit = "events") -> Waits:

@@ -274,7 +274,7 @@ def detection(curves: Frame, *, within: int | None = None) -> alt.LayerChart:
     chart = layered(
         band,
         line,
-        rule,
+        *([rule] if within is not None else []),
         title=alt.TitleParams("How soon incidents are found", subtitle=told),
         width=WIDTH - 160,
         height=260,

@@ -76,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One chart, with the words that say the same to whoever cannot see it."""
+    """One chart, with the words that say the same to whoever cannot see it; of an empty one only the words are left."""
 
     spec: dict[str, Any]
     words: str
@@ -85,7 +85,8 @@ class Picture:
     def of(cls, chart: alt.TopLevelMixin) -> Picture:
         """Take an Altair chart whose ``description`` is set."""
         spec = chart.to_dict(validate=False)  # the parts were checked as they were made
-        return cls(spec=spec, words=str(spec.get("description", "")))
+        words, rows = str(spec.get("description", "")), spec.get("datasets", {})
+        return cls(spec=spec if any(rows.values()) or not rows else {}, words=words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +226,7 @@ def _policy(scripts: list[str]) -> str:
 def _pictures(sections: tuple[Section, ...]) -> list[Picture]:
     found: list[Picture] = []
     for section in sections:
-        if section.picture is not None:
+        if section.picture is not None and section.picture.spec:
             found.append(section.picture)
         found += _pictures(section.parts)
     return found

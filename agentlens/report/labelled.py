@@ -46,7 +46,7 @@ def verdict_box(found: Evaluation, profile: Mapping[str, Any] | None, base_rate:
             force["fpr"],
             force["fpr_low"],
             force["fpr_high"],
-            f"{force['alarmed_runs']} of {force['healthy_runs']} runs in {force['healthy_groups']} groups",
+            _counted(force),
         ),
         ("the same if uncertain counted as an alert", force["fpr_if_uncertain"], None, None, ""),
         (
@@ -105,6 +105,11 @@ def verdict_box(found: Evaluation, profile: Mapping[str, Any] | None, base_rate:
         parts=(Section(anchor="burden", title="Burden and delay", table=other),),
     )
     return (section,), {"verdict_box": shares, "burden": plain}
+
+
+def _counted(force: dict[str, Any]) -> str:
+    runs, groups = plural(force["healthy_runs"], "run"), plural(force["healthy_groups"], "group")
+    return f"{force['alarmed_runs']} of {runs} in {groups}"
 
 
 def _status(found: Evaluation, profile: Mapping[str, Any] | None) -> tuple[str, tuple[str, ...]]:

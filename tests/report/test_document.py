@@ -9,7 +9,9 @@ from hashlib import sha256
 
 import pytest
 
+from agentlens.report import charts
 from agentlens.report.document import Badge, Column, Page, Picture, Section, Table, embedded, render
+from tests.report.drawings import curves
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"`{{7*7}}"
 
@@ -90,3 +92,13 @@ def test_json_in_a_page_cannot_end_its_element(text) -> None:
     made = embedded({"x": text})
     assert not set("<>&\u2028") & set(made)
     assert json.loads(made) == {"x": text}
+
+
+def test_of_an_empty_chart_only_the_words_are_left() -> None:
+    """No axes around nothing, no complaint of a browser: a sentence."""
+    empty = Picture.of(charts.detection(curves().clear()))
+    html = render(Page(title="t", lead="", sections=(Section(anchor="a", title="How soon", picture=empty),)))
+    assert "Nothing to draw: no incident with an onset." in html
+    assert "<figure" not in html
+    assert len(html) < 50_000  # no libraries where there is nothing to draw
+    assert Picture.of(charts.detection(curves())).spec

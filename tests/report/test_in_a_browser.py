@@ -265,9 +265,11 @@ def test_a_labelled_report_and_a_comparison_draw_too(browser: Browser, folder: P
     frame, labels = fleet()
     hostile = frame.with_columns(tool=pl.lit(SCRIPT), run_id=pl.concat_str("run_id", pl.lit(QUOTE)))
     told = labels.with_columns(run_id=pl.concat_str("run_id", pl.lit(QUOTE)))
+    blind = told.with_columns(onset_seq=None, scope=pl.lit("run"))  # nobody knows where the incidents began
     sides = compare(hostile, against="gemini_cli", labels=told).html()
     for name, html, charts in (
         ("labelled", report_page(material(hostile), labels=told).html, 10),
+        ("blind", report_page(material(hostile), labels=blind).html, 9),
         ("sides", sides, 1),
     ):
         path = folder / f"{name}.html"
