@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
 from agentlens.readers.blocks import text_of
+from agentlens.readers.databases import DAMAGE, columns, connect, opened
 from agentlens.readers.graph_steps import SENDS, Checkpoint, Graph, Task
-from agentlens.readers.inflate import is_plain
 from agentlens.readers.message_pack import PackedError, plain, unpack
-from agentlens.readers.source import DOCUMENT_LIMIT, unreadable
+from agentlens.readers.source import DOCUMENT_LIMIT
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
     from agentlens.readers.base import Report
     from agentlens.readers.source import Source
 
-_VALUE_LIMIT: Final = 256 << 20
 _NEEDED: Final = {
     "checkpoints": {"thread_id", "checkpoint_id", "parent_checkpoint_id", "checkpoint"},
     "writes": {"thread_id", "checkpoint_id", "task_id", "idx", "channel", "value"},
 }
-_DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged database raises; the words of an error may quote damaged text."""
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 _PUSHED = re.compile(r"~?__pregel_push, (\d{1,12})\b")
 
@@ -41,9 +37,9 @@ def is_checkpoints(path: Path | None) -> bool:
     if path is None:
         return False
     try:
-        with closing(_connect(path)) as database:
-            return all(needed <= _columns(database, table) for table, needed in _NEEDED.items())
-    except (OSError, *_DAMAGE):
+        with closing(connect(path)) as database:
+            return all(needed <= columns(database, table) for table, needed in _NEEDED.items())
+    except (OSError, *DAMAGE):
         return False
 
 
@@ -57,57 +53,16 @@ def read_database(source: Source, report: Report) -> Iterator[RawEvent]:
         report.repaired["write-ahead log beside the database left unread: checkpoint it first"] += 1
     number = 0
     try:
-        with _opened(source) as database:
+        with opened(source) as database:
             for table, needed in _NEEDED.items():
-                if missing := needed - _columns(database, table):
+                if missing := needed - columns(database, table):
                     report.quarantine(0, f"table {table} lacks {', '.join(sorted(missing))}", "byte")
                     return
             reader = _Database(database, report)
             for number, saved in enumerate(reader.checkpoints(), 1):
                 yield from reader.events(saved, number)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         report.quarantine(number, f"the database is damaged: {error}", "row")
-
-
-@contextmanager
-def _opened(source: Source) -> Iterator[sqlite3.Connection]:
-    try:
-        with source.path.open("rb") as stream:
-            plain = is_plain(stream.read(4))
-    except OSError as error:
-        raise unreadable(source.name, error) from error
-    if plain:
-        with closing(_connect(source.path)) as database:
-            yield database
-        return
-    with closing(_guarded(sqlite3.connect(":memory:"))) as database:
-        database.deserialize(source.read())
-        yield database
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    # immutable: no lock, no journal and no other file is touched
-    name = quote(path.absolute().as_posix())
-    return _guarded(sqlite3.connect(f"file:{name}?mode=ro&immutable=1", uri=True))
-
-
-def _guarded(database: sqlite3.Connection) -> sqlite3.Connection:
-    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_LIMIT)
-    database.execute("PRAGMA trusted_schema = OFF")
-    database.execute("PRAGMA query_only = ON")
-    database.text_factory = lambda data: data.decode("utf-8", "replace")
-    return database
-
-
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """Return the columns of a plain table; none of a view or a virtual table, which could run anything."""
-    found = database.execute(
-        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
-    ).fetchone()
-    if found is None or not re.match(r"CREATE TABLE\b", text_of(found[0])):
-        return set()
-    rows = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (table,))
-    return {name for name, hidden in rows if hidden == 0}
 
 
 _NO_NODES: Final = frozenset({"__input__", "__interrupt__"})
@@ -121,7 +76,7 @@ class _Database:
         self.report = report
         self.graph = Graph()
         self.parents: set[tuple[str, str, str]] = set()
-        self.own, self.write = _columns(database, "checkpoints"), _columns(database, "writes")
+        self.own, self.write = columns(database, "checkpoints"), columns(database, "writes")
 
     def _column(self, name: str, columns: set[str], absent: str = "NULL") -> str:
         return name if name in columns else f"{absent} AS {name}"

@@ -67,7 +67,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
         if any(turn.to for turn in turns):
             yield from _addressed(turns, name)
         else:
-            yield from _group_chat(turns, name)
+            yield from group_chat(turns, name)
 
 
 def _documents(source: Source, report: Report) -> Iterator[tuple[str, int, Any]]:
@@ -86,9 +86,9 @@ def _documents(source: Source, report: Report) -> Iterator[tuple[str, int, Any]]
     yield stem_of(source), 0, found
 
 
-def _turns(messages: list[Any], base: int, report: Report) -> Iterator[_Turn]:
+def _turns(messages: list[Any], base: int, report: Report) -> Iterator[Turn]:
     for index, message in enumerate(messages, base):
-        turn = _turn(index, message)
+        turn = turn_of(index, message)
         if turn is None:
             report.quarantine(index, "a message without a role or without text", "record")
         else:
@@ -96,7 +96,9 @@ def _turns(messages: list[Any], base: int, report: Report) -> Iterator[_Turn]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
+    """One message of a transcript: whose it is, to whom, and what it says."""
+
     index: int
     agent: str
     text: str
@@ -125,7 +127,8 @@ def _speaks(message: dict[str, Any]) -> bool:
     return said and bool(text_of(message.get("name"))) and "role" in message
 
 
-def _turn(index: int, message: Any) -> _Turn | None:
+def turn_of(index: int, message: Any) -> Turn | None:
+    """Return a message as a turn; None for one without a role or without text."""
     if not isinstance(message, dict):
         return None
     text = message.get("content")
@@ -136,17 +139,17 @@ def _turn(index: int, message: Any) -> _Turn | None:
     text = text if isinstance(text, str) else ""
     match = _ROLE.fullmatch(role)
     if match:
-        return _Turn(index, match["agent"], text, match["to"] or "", match["aside"] or "")
+        return Turn(index, match["agent"], text, match["to"] or "", match["aside"] or "")
     human = not name and role.lower() in _HUMANS
     agent = "" if human else name or role
-    return _Turn(index, agent, text, human=human, calls=calls, answers=answers)
+    return Turn(index, agent, text, human=human, calls=calls, answers=answers)
 
 
 def _dicts(value: Any) -> tuple[dict[str, Any], ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
-def _addressed(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
+def _addressed(turns: list[Turn], run_id: str) -> Iterator[RawEvent]:
     replies = _replies(turns)
     lead = next(turn.agent for turn in turns if turn.to)
     answered = {reply.index: dispatch for dispatch, reply in replies.items()}
@@ -174,10 +177,10 @@ def _addressed(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
             yield _said(turn, run_id, parent_agent=lead)
 
 
-def _replies(turns: list[_Turn]) -> dict[int, _Turn]:
+def _replies(turns: list[Turn]) -> dict[int, Turn]:
     """Map each dispatch to its addressee's first message before the same agent dispatches again."""
-    open_: dict[str, _Turn] = {}  # dispatching agent -> its open dispatch
-    found: dict[int, _Turn] = {}
+    open_: dict[str, Turn] = {}  # dispatching agent -> its open dispatch
+    found: dict[int, Turn] = {}
     for turn in turns:
         if turn.to:
             open_[turn.agent] = turn
@@ -190,7 +193,7 @@ def _replies(turns: list[_Turn]) -> dict[int, _Turn]:
     return found
 
 
-def _dispatch(turn: _Turn, reply: _Turn | None, run_id: str) -> RawEvent:
+def _dispatch(turn: Turn, reply: Turn | None, run_id: str) -> RawEvent:
     return RawEvent(
         run_id=run_id,
         position=(turn.index, 0),
@@ -205,7 +208,7 @@ def _dispatch(turn: _Turn, reply: _Turn | None, run_id: str) -> RawEvent:
     )
 
 
-def _aside(turn: _Turn, run_id: str) -> RawEvent:
+def _aside(turn: Turn, run_id: str) -> RawEvent:
     """Keep that there was a thought, nothing of what it says; an end the team chose itself is a claim."""
     done = "termination" in turn.aside and turn.text.startswith(_DONE)
     return RawEvent(
@@ -218,7 +221,7 @@ def _aside(turn: _Turn, run_id: str) -> RawEvent:
     )
 
 
-def _said(turn: _Turn, run_id: str, parent_agent: str | None = None) -> RawEvent:
+def _said(turn: Turn, run_id: str, parent_agent: str | None = None) -> RawEvent:
     return RawEvent(
         run_id=run_id,
         position=(turn.index, 1),
@@ -231,9 +234,9 @@ def _said(turn: _Turn, run_id: str, parent_agent: str | None = None) -> RawEvent
     )
 
 
-def _group_chat(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
+def group_chat(turns: list[Turn], run_id: str) -> Iterator[RawEvent]:
     """Without addressees each message is its speaker's; code that a terminal ran is its writer's action."""
-    before: _Turn | None = None
+    before: Turn | None = None
     asked: dict[str, RawEvent] = {}
     for turn in turns:
         if turn.calls or turn.answers:
@@ -271,7 +274,7 @@ def _group_chat(turns: list[_Turn], run_id: str) -> Iterator[RawEvent]:
         before = turn
 
 
-def _called(turn: _Turn, run_id: str, asked: dict[str, RawEvent]) -> Iterator[RawEvent]:
+def _called(turn: Turn, run_id: str, asked: dict[str, RawEvent]) -> Iterator[RawEvent]:
     """Calls of the speaker, or answers to calls that another speaker made: whoever runs them, they are the asker's."""
     for order, call in enumerate(turn.calls):
         about = call.get("function")

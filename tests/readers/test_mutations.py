@@ -14,6 +14,7 @@ from agentlens.readers.source import Source
 from tests.readers import (
     claude,
     proto_made,
+    test_ag2_runtime,
     test_atif,
     test_bad_input,
     test_jaeger,
@@ -84,6 +85,10 @@ MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "langgraph sqlite": (
         "langgraph",
         lambda folder: test_langgraph.database(folder / "x.sqlite", test_langgraph.WRITES).read_bytes(),
+    ),
+    "ag2-runtime": (
+        "ag2-runtime",
+        lambda folder: test_ag2_runtime.database(folder / "y.db", functions=True).read_bytes(),
     ),
     "transcript literals": ("transcript", lambda _: test_transcript.LITERALS),
     "claude-code": ("claude-code", lambda _: claude.lines(*claude.everything())),
