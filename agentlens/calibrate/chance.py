@@ -90,13 +90,25 @@ class Model:
         """
         if n <= p:
             return 1.0
+        if (p, n) not in self._found:
+            self._found[p, n] = self._periodic(p, n)
+        return self._found[p, n]
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, int], float]:
+        """A_p(n) so far: many rules ask for the same ones."""
+        return {}
+
+    def _periodic(self, p: int, n: int) -> float:
         if self.q is None:
             k, r = divmod(n, p)
             return float((self.pi ** (k + 1)).sum() ** r * (self.pi**k).sum() ** (p - r))
         k, r = divmod(n - 1, p)
-        often = np.linalg.matrix_power(self.q ** (k + 1), r)
         rest = np.linalg.matrix_power(self.q**k, p - r)
-        return float(np.trace(np.diag(self.pi) @ often @ rest))
+        if not r:
+            return float(self.pi @ np.diag(rest))
+        often = np.linalg.matrix_power(self.q ** (k + 1), r)
+        return float(self.pi @ (often * rest.T).sum(axis=1))  # the trace of the product, without the product
 
 
 def _probabilities(name: str, rows: Floats) -> None:

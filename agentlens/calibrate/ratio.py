@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_STAKE = 0.98
 HOPED = 0.25
 """The stake is the best one if the true share is a quarter of the limit."""
-_LEFT_OUT = 0.01
+_LEFT_OUT = 0.05
 """Share of the runs' weight that the largest groups may lose to their size."""
 _TOO_MANY = 10_000_000
 
@@ -55,7 +55,7 @@ def chosen_runs(runs: pl.DataFrame, cap: int, seed: int) -> pl.Series:
 
 
 def kept_size(sizes: NDArray[np.int64]) -> int:
-    """Return the default M: the smallest number at which all but one per cent of the runs still count.
+    """Return the default M: the smallest number at which all but a twentieth of the runs still count.
 
     One task that was run a hundred times would otherwise take the weight of every other one: where M is the size of
     the largest group, the evidence of a run is ``1 / M``.

@@ -76,7 +76,7 @@ class Tester:
             "larger_groups": larger,
             "stake": ratio.stake(self.goal.max_fpr, self.cap),
         }
-        how = {"sizes": "99 % of the runs by size"}.get(self.bet["largest_from"], self.bet["largest_from"])
+        how = {"sizes": "95 % of the runs by size"}.get(self.bet["largest_from"], self.bet["largest_from"])
         weighed = f", {larger:,} larger groups of up to {biggest} runs count as {self.cap}" if larger else ""
         self.method = f"bet on the ratio, M = {self.cap} ({how}{weighed}), stake {self.bet['stake']:.3f}"
 

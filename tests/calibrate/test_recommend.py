@@ -260,18 +260,20 @@ def test_a_share_says_how_its_bet_was_fixed():
 
     whole = told_by(goal, shares=(0, 1, 0))
     assert whole.bet == {
-        "largest": 4,
-        "largest_from": "the largest group",
+        "largest": 2,
+        "largest_from": "sizes",
         "largest_group": 4,
-        "larger_groups": 0,
-        "stake": stake(0.05, 4),
+        "larger_groups": 1,
+        "stake": stake(0.05, 2),
     }
-    assert "M = 4 (the largest group)" in whole.test
+    assert "M = 2 (95 % of the runs by size, 1 larger groups of up to 4 runs count as 2)" in whole.test
     assert whole.chain_from == "fixed beforehand, no explore split"
     assert whole.certificate["groups"][0] == 39
-    cut = told_by(Goal(objective="share", max_fpr=0.05, largest=2), shares=(0, 1, 0))
-    assert (cut.bet["largest"], cut.bet["largest_from"], cut.bet["larger_groups"]) == (2, "given", 1)
-    assert "1 larger groups of up to 4 runs count as 2" in cut.test
+    plain = told_by(Goal(objective="share", max_fpr=0.05, largest=4), shares=(0, 1, 0))
+    assert (plain.bet["largest"], plain.bet["largest_from"], plain.bet["larger_groups"]) == (4, "given", 0)
+    assert "M = 4 (given)" in plain.test
+    cut = told_by(Goal(objective="share", max_fpr=0.05, largest=1), shares=(0, 1, 0))
+    assert (cut.bet["largest"], cut.bet["larger_groups"]) == (1, 39)
     assert cut.certificate["alarms"].to_list() == whole.certificate["alarms"].to_list()  # no run is left out
     explored = told_by(goal, shares=(0.2, 0.8, 0))
     assert explored.chain_from == "explore"

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentlens.calibrate.certificate import walk_chain
+from agentlens.calibrate.intervals import upper_bound
 from agentlens.calibrate.ratio import kept_size, log_wealth, p_share, stake, weighed_share
 from agentlens.errors import SettingsError
 
@@ -16,7 +18,7 @@ SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=40)
 
 
 @given(SIZES)
-def test_the_default_keeps_all_but_a_hundredth_of_the_runs(sizes):
+def test_the_default_keeps_all_but_a_twentieth_of_the_runs(sizes):
     """It is the smallest number that does."""
     array = np.array(sizes)
     found = kept_size(array)
@@ -24,8 +26,8 @@ def test_the_default_keeps_all_but_a_hundredth_of_the_runs(sizes):
     def kept(size: int) -> float:
         return np.minimum(array, size).sum() / array.sum()
 
-    assert kept(found) >= 0.99
-    assert found == 1 or kept(found - 1) < 0.99
+    assert kept(found) >= 0.95
+    assert found == 1 or kept(found - 1) < 0.95
 
 
 def test_equal_groups_and_no_groups_have_their_size():
@@ -85,6 +87,22 @@ def test_the_promise_holds_with_a_few_very_large_groups(clustered):
         alarms, false, sizes = world(rng, 500, 0.05, clustered=clustered, large=3)
         hits += p_share(alarms, false, 0.05, kept_size(sizes), sizes) <= 0.05
     assert hits / 400 <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+
+
+def test_500_walks_of_a_chain_of_shares_keep_the_promise():
+    """A rule that passes, then one whose true share is just above the limit: certified in at most 5 % of 500 walks."""
+    rng = np.random.default_rng(8)
+    broken = passed = 0
+    for _ in range(500):
+        p_values = []
+        for share in (0.005, 0.0505):
+            alarms, false, sizes = world(rng, 400, share, clustered=True, large=2)
+            p_values.append(p_share(alarms, false, 0.05, kept_size(sizes), sizes))
+        first, second = walk_chain(p_values, 0.05)
+        passed += first.certified
+        broken += second.certified
+    assert passed > 400
+    assert upper_bound(broken, 500) <= 0.05
 
 
 def test_one_large_task_no_longer_costs_everybody_the_certificate():
