@@ -16,10 +16,11 @@ from agentlens.model.select import Selection
 from agentlens.results import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from agentlens.calibrate.calibrate import LoopCalibration
+    from agentlens.calibrate.latency import AckSettings
     from agentlens.calibrate.recommend import Objective
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
@@ -79,6 +80,42 @@ class Calibration(Tables):
         """What the recommended rule is called, or None."""
         return self.profile.get("default", {}).get("name")
 
+    def _repr_html_(self) -> str:
+        """Show the answer, the rules beside each other and the certificate; the other tables by name."""
+        from html import escape
+
+        from agentlens.results import shown
+
+        box = self.profile["profile"]
+        facts = {
+            "rule": self.rule or "none",
+            "limit": f"{box['objective']} at most {box['max_fpr']:g}, wrong with a chance of at most {box['delta']:g}",
+            "p": "–" if box.get("p_value") is None else f"{box['p_value']:.4g}",
+            "more task groups needed": "–" if box.get("more_groups") is None else f"{box['more_groups']:,}",
+            "test split": f"opened {self.openings:,} times" if self.openings else self.unopened,
+        }
+        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(str(v))}</td></tr>" for k, v in facts.items())
+        named = [*self.cases["rule"].unique(), *self.missed["rule"].unique(), self.rule]
+        rules = self.rates.filter(pl.col("rule").is_in([name for name in named if name is not None]))
+        brief = (
+            "rule",
+            "alarmed_runs",
+            "healthy_runs",
+            "fpr",
+            "fpr_high",
+            "detected",
+            "incidents",
+            "detection",
+        )
+        steps = ("step", "rule", "groups", "false_alarms", "rate", "p_value", "certified")
+        others = ", ".join(f"<code>.{name}</code>" for name in self.tables())
+        return (
+            f"<h4>{escape(self.status)}</h4><table>{rows}</table>"
+            + shown("rules", rules.select(brief))
+            + shown("certificate", self.certificate.select(steps))
+            + f"<p>Tables: {others}; <code>.write(folder)</code> keeps them and the profile.</p>"
+        )
+
     def toml(self) -> str:
         """Return the profile file's text."""
         from agentlens.calibrate.profile import to_toml
@@ -112,6 +149,8 @@ def calibrate(
     within_events: int = 20,
     tol_events: int = 0,
     grace_events: int = 2,
+    ack_beta: float = 0.05,
+    ack_caps_s: Mapping[str, float] | None = None,
     policies: Policies | str | Path | None = None,
     actions: str | Sequence[str] = ("tool", "handoff"),
     since: str | datetime | None = None,
@@ -157,6 +196,9 @@ def calibrate(
         D of detection@D.
     tol_events, grace_events
         How far before its onset and after its end an alert still belongs to an incident.
+    ack_beta, ack_caps_s
+        Of acknowledgement limits: share of good deliveries that may still be silent at the limit, and per urgency class
+        (``*``: all) the longest silence that is acceptable. A cap below the limit is told as a conflict.
 
     Raises
     ------
@@ -167,11 +209,13 @@ def calibrate(
     from agentlens.calibrate.calibrate import Plan, calibrate_loops
     from agentlens.calibrate.grid import Setting, baselines
     from agentlens.calibrate.label_check import selected_labels
+    from agentlens.calibrate.latency import AckSettings
     from agentlens.calibrate.rates import Looking
     from agentlens.calibrate.recommend import Goal
     from agentlens.calibrate.truth import Matching
     from agentlens.detect.policies import Policies as PoliciesClass
 
+    ack = AckSettings(delta=delta, beta=ack_beta, caps_s=ack_caps_s or {}, seed=seed)
     setting = baselines()[0]
     if incumbent is not None:
         rule = rule_book(incumbent).default
@@ -219,7 +263,7 @@ def calibrate(
         "labels_outside_selection": left_out,
         "selection": [str(value) for value in (since, until, workflow, agent) if value is not None] or None,
     }
-    return _result(found, opened, parts, loaded, made)
+    return _result(found, opened, parts, loaded, made, ack)
 
 
 def _text_of(given: Rule | RuleBook | str | Path, rule: Rule) -> str:
@@ -277,6 +321,7 @@ def _result(
     parts: Sequence[pl.LazyFrame],
     policies: Policies | None,
     made: dict[str, Any],
+    ack: AckSettings,
 ) -> Calibration:
     from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
@@ -289,7 +334,7 @@ def _result(
     missed = views.missed(found, shown)
     tables = _trade_offs(found, seen)
     openings, unopened = _open_test(found, opened)
-    handoffs, limits = _handoff_limits(found, opened)
+    handoffs, limits = _handoff_limits(found, opened, ack)
     profile = profile_tables(found, opened.versions(), {**made, "test_openings": openings})
     if limits:
         profile["handoffs"] = limits
@@ -411,11 +456,11 @@ def _test_digest(found: LoopCalibration) -> str:
     return hashlib.blake2b(repr(groups).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _handoff_limits(found: LoopCalibration, opened: Opened) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+def _handoff_limits(
+    found: LoopCalibration, opened: Opened, ack: AckSettings
+) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
     from agentlens.calibrate.acks import handoff_tables
-    from agentlens.calibrate.latency import AckSettings
     from agentlens.model.receipt import RECEIPTS
 
     receipts = RECEIPTS.to_frame() if opened.receipts is None else opened.receipts.collect()
-    settings = AckSettings(delta=found.plan.goal.delta, seed=found.plan.goal.seed)
-    return handoff_tables(receipts, found.labels, settings)
+    return handoff_tables(receipts, found.labels, ack)

@@ -97,6 +97,20 @@ def calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grace", type=int, default=2, metavar="N", help="events after its end that still count (default 2)"
     )
+    parser.add_argument(
+        "--ack-beta",
+        type=float,
+        default=0.05,
+        metavar="B",
+        help="share of good handoffs that may still be silent at the limit (0.05)",
+    )
+    parser.add_argument(
+        "--ack-cap",
+        action="append",
+        default=[],
+        metavar="URGENCY=S",
+        help="longest acceptable silence of a class in seconds (* for all); repeat for more classes",
+    )
     parser.add_argument("--policies", metavar="FILE", help="declared retry policies and waiting tools (TOML)")
     parser.add_argument(
         "--actions", default="tool,handoff", metavar="KINDS", help="kinds that take part in cycles"

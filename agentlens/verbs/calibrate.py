@@ -14,6 +14,7 @@ from agentlens.verbs.reading import chosen, normaliser, note, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -56,6 +57,8 @@ def run(args: Namespace) -> int:
         within_events=args.within,
         tol_events=args.tolerance,
         grace_events=args.grace,
+        ack_beta=args.ack_beta,
+        ack_caps_s=caps(args.ack_cap),
         policies=args.policies,
         actions=args.actions,
         **chosen(args),
@@ -87,6 +90,29 @@ def shares(text: str | None) -> tuple[float, float, float] | None:
     except ValueError:
         raise SettingsError.value("shares", text, "three numbers such as 0.4,0.4,0.2") from None
     return explore, certify, test
+
+
+def caps(texts: Sequence[str]) -> dict[str, float]:
+    """Read ``urgent=60`` and the like.
+
+    Raises
+    ------
+    SettingsError
+        For anything but a class and seconds, and a class that is named twice.
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, seconds = text.rpartition("=")
+        try:
+            value = float(seconds)
+        except ValueError:
+            value = 0.0
+        if not name or not value > 0 or name in found:
+            raise SettingsError.value(
+                "ack-cap", text, "a class and seconds above 0 such as urgent=60, each once"
+            )
+        found[name] = value
+    return found
 
 
 def show(result: Calibration) -> None:
@@ -312,8 +338,39 @@ def _handoffs(out: Console, result: Calibration) -> None:
             "urgency",
             "handoffs",
             "acknowledged",
+            _lost().alias("lost"),
             (pl.col("limit_us") / 1e6).alias("limit s"),
             "pooled",
+            (pl.col("cap_us") / 1e6).alias("cap s"),
             "note",
         )
         print_table(out, "Acknowledgement limits", table, wrap=("note",))
+    warned = result.ack_checks.filter("warn")
+    if warned.height:
+        lines = warned.select("check", _of("count", "total").alias("count"), "value", "unit", "note")
+        print_table(out, "What may make these limits wrong", lines, wrap=("note",))
+    window = result.evidence_window
+    if window.height and window["gaps"][0]:
+        table = window.select(
+            "handoffs", "gaps", "signs", "silent", (pl.col("limit_us") / 1e6).alias("window s"), "note"
+        )
+        print_table(out, "Evidence window, from gaps between signs of work", table, wrap=("note",))
+    if result.ack_labelled.height:
+        table = result.ack_labelled.select(
+            (pl.col("limit_us") / 1e6).alias("limit s"),
+            _of("found", "lost").alias("lost found"),
+            _of("false_alarms", "delivered").alias("false"),
+            pl.col("false_high").alias("up to"),
+            "groups",
+            "p_value",
+            "certified",
+        )
+        print_table(out, "Limits against labelled handoffs", table, wrap=())
+
+
+def _lost() -> pl.Expr:
+    """Share never acknowledged, with its limits; null where it can not be told."""
+    value, low, high = (
+        (100 * pl.col(f"lost_{n}")).round(1).cast(pl.String) for n in ("share", "low", "high")
+    )
+    return pl.concat_str(value, pl.lit(" % ("), low, pl.lit(" to "), high, pl.lit(")"))
