@@ -24,6 +24,14 @@ def write_table(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> No
     frame.write_parquet(path, compression="zstd", metadata=metadata)
 
 
+def shown(name: str, frame: pl.DataFrame, rows: int = 10) -> str:
+    """Return the first rows of a table as HTML, with how many there are; a table without rows is one line."""
+    count = f"{frame.height:,} {'row' if frame.height == 1 else 'rows'}"
+    if frame.is_empty():
+        return f"<p><b>{name}</b>: no rows</p>"
+    return f"<h4>{name} ({count})</h4>{frame.head(rows)._repr_html_()}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tables:
     """Named result tables. ``metadata`` goes into every file: rule, digests, versions, key id."""
@@ -57,10 +65,8 @@ class Tables:
         return cls(**kept)
 
     def _repr_html_(self) -> str:
-        shown = []
-        for name, frame in self.tables().items():
-            shown.append(f"<h4>{name} ({frame.height:,} rows)</h4>{frame.head(10)._repr_html_()}")
-        return "".join(shown)
+        """Show the first rows of each table: what a notebook displays. Polars escapes what came from a trace."""
+        return "".join(shown(name, frame) for name, frame in self.tables().items())
 
 
 def merged(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -101,6 +101,12 @@ class Queue:
             ) from error
         return [page, table, key]
 
+    def _repr_html_(self) -> str:
+        return (
+            f"<p>A blinded queue of {self.key.height:,} items; <code>.write('review.html')</code> writes the page,"
+            " a CSV and the key, which is not for reviewers.</p>"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Review(Tables):
@@ -185,9 +191,10 @@ def review_decisions(
     Raises
     ------
     InputError
-        For rows that are no decisions, or items that the queue does not have.
+        For rows that are no decisions, items that the queue does not have, or places that a run does not have.
     """
     from agentlens.calibrate.agreement import agreement
+    from agentlens.calibrate.label_check import check_labels
     from agentlens.calibrate.label_store import LabelStore
     from agentlens.lake import Lake
 
@@ -202,8 +209,14 @@ def review_decisions(
             accepted="its own CSV",
         )
     made = _labels(told, known, _known(lake, labels))
+    opened = Lake.open(Path(lake))
+    store = LabelStore.of(opened)
+    if made.height:
+        about = store.read().join(made.select("run_id"), on="run_id", how="semi")
+        # an onset that was mistyped is refused here, not by the calibration that would read it
+        check_labels(pl.concat([about, made]).unique(), [*opened.buckets()])
     if append and made.height:
-        LabelStore.of(Lake.open(Path(lake))).add(made)
+        store.add(made)
     return Review(
         labels=made, agreement=agreement(told), estimates=_estimates(told, known), decisions=told, metadata={}
     )

@@ -207,3 +207,13 @@ def test_a_browser_shows_the_forms_without_complaint(lake: Path, tmp_path: Path)
     assert complaints == ""
     assert "0 of 12 decided" in dom
     assert dom.count('class="ask"') == 12
+
+
+def test_a_mistyped_onset_is_refused_before_it_is_stored(lake: Path, tmp_path: Path) -> None:
+    """A place that the run does not have would stop every later calibration; with or without storing it is told."""
+    queue = review_queue(lake)
+    rows = answers(queue.key, "ann", onset=99)
+    for append in (True, False):
+        with pytest.raises(InputError, match="99"):
+            review_decisions(lake, [decide(tmp_path / "a.csv", rows)], queue.key, append=append)
+    assert LabelStore.of(Lake.open(lake)).read().is_empty()

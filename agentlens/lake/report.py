@@ -72,6 +72,29 @@ class IngestReport:
     dry_run: bool = False
     notes: tuple[str, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """Show what a notebook displays: sources by format and status, then what the lake holds."""
+        from html import escape
+
+        counts: dict[tuple[str, str], list[int]] = {}
+        for source in self.sources:
+            row = counts.setdefault((source.format or "–", str(source.status)), [0, 0, 0])
+            row[0] += 1
+            row[1] += source.records
+            row[2] += source.quarantined
+        body = "".join(
+            f"<tr><td>{escape(reader)}</td><td>{escape(status)}</td>"
+            + "".join(f"<td>{number:,}</td>" for number in row)
+            + "</tr>"
+            for (reader, status), row in sorted(counts.items())
+        )
+        heads = "".join(
+            f"<th>{name}</th>" for name in ("format", "status", "sources", "records", "set aside")
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        lake = f"<p>The lake holds {self.runs:,} runs, {self.events:,} events.</p>"
+        return f"<table><tr>{heads}</tr>{body}</table>{lake}{notes}"
+
     def count(self, *status: str) -> int:
         """Return how many sources have one of these statuses."""
         return sum(source.status in status for source in self.sources)
