@@ -91,6 +91,7 @@ def fleet(
     runs: int = RUNS,
     runs_per_task: int = 3,
     label_noise: float = 0.0,
+    noise: float = 0.0,
     worlds: tuple[str, ...] = ("code", "desk", "press"),
     scenarios: tuple[str, ...] | None = None,
 ) -> Fleet:
@@ -106,6 +107,9 @@ def fleet(
         How many runs in a row share a task, and so a ``task_group``.
     label_noise
         Probability that a run's label says the opposite of the truth, onset and end removed or made up.
+    noise
+        Probability of a stray step before each step of a planted loop but its first. What ``truth`` says of alerts
+        holds without it.
     worlds
         Which workplaces: ``code``, ``desk``, ``press``.
     scenarios
@@ -122,7 +126,7 @@ def fleet(
     >>> planted.labels["label"].len(), len(planted.runs)
     (6, 6)
     """
-    _check(runs=runs, runs_per_task=runs_per_task, label_noise=label_noise)
+    _check(runs=runs, runs_per_task=runs_per_task, label_noise=label_noise, noise=noise)
     chosen = [_world(name) for name in worlds]
     if not chosen:
         raise SettingsError.value("worlds", worlds, "at least one of code, desk, press")
@@ -131,7 +135,7 @@ def fleet(
     for w, world in enumerate(chosen):
         count = runs // len(chosen) + (w < runs % len(chosen))
         deck = _deck(world, wanted, Draws(seed, world.name, "deck"), count)
-        rows += [_plant(seed, world, i, scenario, runs_per_task) for i, scenario in enumerate(deck)]
+        rows += [_plant(seed, world, i, scenario, runs_per_task, noise) for i, scenario in enumerate(deck)]
     rows.sort(key=lambda run: (run.start_ms, run.run_id))
     by_run = {run.run_id: run for run in rows}
     truth = pl.DataFrame([_truth_row(run) for run in by_run.values()], schema=TRUTH).sort("run_id")
@@ -143,12 +147,13 @@ def fleet(
 _LABELS_IN_MS = pl.Schema({**LABELS, "onset_at": pl.Int64(), "end_at": pl.Int64()})
 
 
-def _check(*, runs: int, runs_per_task: int, label_noise: float) -> None:
+def _check(*, runs: int, runs_per_task: int, label_noise: float, noise: float) -> None:
     for name, value in (("runs", runs), ("runs_per_task", runs_per_task)):
         if value < 1:
             raise SettingsError.value(name, value, "an integer of at least 1")
-    if not 0 <= label_noise <= 1:
-        raise SettingsError.value("label_noise", label_noise, "a probability from 0 to 1")
+    for name, share in (("label_noise", label_noise), ("noise", noise)):
+        if not 0 <= share <= 1:
+            raise SettingsError.value(name, share, "a probability from 0 to 1")
 
 
 def _world(name: str) -> World:
@@ -180,11 +185,13 @@ def _deck(world: World, scenarios: tuple[Scenario, ...], draws: Draws, count: in
     return draws.shuffled(dealt[:count])
 
 
-def _plant(seed: int, world: World, i: int, scenario: Scenario, runs_per_task: int) -> PlantedRun:
+def _plant(
+    seed: int, world: World, i: int, scenario: Scenario, runs_per_task: int, noise: float
+) -> PlantedRun:
     draws = Draws(seed, world.name, i)
     task = (i // runs_per_task) % len(world.tasks)
     turn = i // (runs_per_task * len(world.tasks))  # the same task asked again later is another group
-    script = Script(draws.child("steps"))
+    script = Script(draws.child("steps"), noise)
     truth = scenario.plant(script, world)
     start = START_MS + i * 5_400_000 + draws.between(0, 3_600_000)
     return PlantedRun(

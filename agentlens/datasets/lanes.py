@@ -27,12 +27,15 @@ class LaneModel:
     """How synthetic lanes behave.
 
     ``min_events``, ``max_events``: length of a run, drawn evenly. ``incident_share``: share of runs with one
-    planted loop. ``periods``: its period, drawn evenly. ``min_laps``, ``max_laps``: its length. ``noise``: chance
+    planted loop. ``periods``: its period, drawn evenly (2: an edit and its reverse).
+    ``min_laps``, ``max_laps``: its length. ``noise``: chance
     that a step of the loop is replaced by a stray action with new evidence. ``alphabet``: how many different
     actions work is made of. ``repeat``: chance that a working step repeats the one before. ``fresh``: chance that
     a working step sees new evidence. ``spread``: how much ``repeat`` differs between task groups (0: not at all,
     near 1: some groups always, others never), which correlates runs of one group. ``runs_per_group``: size of a
     task group. ``unknown_share``: share of events without a fingerprint, in a tenth of the runs.
+    ``onset``: first and last place, as shares of the room there is, where the loop may begin. ``onset_blur``: labels
+    give the onset as an interval of so many events around the true one, drawn evenly where the true one lies in it.
     ``label_noise``: chance that a label says the opposite. ``gap_s``: mean seconds between two events.
     """
 
@@ -49,6 +52,8 @@ class LaneModel:
     spread: float = 0.2
     runs_per_group: int = 3
     unknown_share: float = 0.0
+    onset: tuple[float, float] = (0.0, 1.0)
+    onset_blur: int = 0
     label_noise: float = 0.0
     gap_s: float = 5.0
 
@@ -59,6 +64,12 @@ class LaneModel:
                 raise SettingsError.value(name, getattr(self, name), "a probability from 0 to 1")
         if not 0 <= self.spread < 1:
             raise SettingsError.value("spread", self.spread, "0 to below 1")
+        if not 0 <= self.onset[0] <= self.onset[1] <= 1:
+            raise SettingsError.value(
+                "onset", self.onset, "two shares from 0 to 1, the first not above the second"
+            )
+        if self.onset_blur < 0:
+            raise SettingsError.value("onset_blur", self.onset_blur, "events from 0")
         if not self.periods or min(self.periods) < 1:
             raise SettingsError.value("periods", self.periods, "at least one period of at least 1")
         if not 1 <= self.min_laps <= self.max_laps:
@@ -178,7 +189,9 @@ def _plant(
     laps = rng.integers(model.min_laps, model.max_laps + 1, runs, dtype=np.int64)
     size = np.minimum(period * laps, layout.lengths)
     size = np.maximum(size, model.min_laps * period)
-    onset = (rng.random(runs) * (layout.lengths - size + 1)).astype(np.int64)
+    low, high = model.onset
+    room = layout.lengths - size
+    onset = np.minimum(((low + (high - low) * rng.random(runs)) * (room + 1)).astype(np.int64), room)
     end = onset + size - 1
     run, seq = layout.run, layout.seq
     inside = hit[run] & (seq >= onset[run]) & (seq <= end[run])
@@ -280,12 +293,14 @@ def _labels(
             at.rename({"at": "end_at"}), left_on=["run_id", "end_seq"], right_on=["run_id", "seq"], how="left"
         )
     )
+    joined = _blurred(rng, joined, model.onset_blur)
     incident = (pl.col("label") == "incident") != pl.col("flipped")
     kept = incident & pl.col("onset_seq").is_not_null()
     columns = {
         "run_id": pl.col("run_id"),
         "scope": pl.when(kept).then(pl.lit("interval")).otherwise(pl.lit("run")),
         **{name: pl.when(kept).then(name) for name in ("onset_seq", "end_seq", "onset_at", "end_at")},
+        "onset_hi_seq": pl.when(kept & (pl.col("onset_hi_seq") > pl.col("onset_seq"))).then("onset_hi_seq"),
         "label": pl.when(incident).then(pl.lit("incident")).otherwise(pl.lit("healthy")),
         "kind": pl.when(kept).then(pl.format("ring_{}", "period")),
         "source": pl.lit("planted"),
@@ -293,3 +308,18 @@ def _labels(
     }
     filled = [columns.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in LABELS.items()]
     return joined.select(filled).sort("run_id")
+
+
+def _blurred(rng: np.random.Generator, labelled: pl.DataFrame, blur: int) -> pl.DataFrame:
+    """Put an interval of ``blur`` more events around each onset, cut to the run and the incident; 0 draws nothing."""
+    if not blur:
+        return labelled.with_columns(onset_hi_seq=pl.lit(None, pl.Int64))
+    before = pl.Series(rng.integers(0, blur + 1, labelled.height))
+    low = pl.max_horizontal(pl.col("onset_seq") - before, 0)
+    high = pl.min_horizontal(pl.col("onset_seq") - before + blur, "end_seq")
+    some = pl.col("onset_seq").is_not_null()
+    return labelled.with_columns(
+        onset_hi_seq=pl.when(some).then(high),
+        onset_seq=pl.when(some).then(low),
+        onset_at=pl.lit(None, pl.Int64),
+    )

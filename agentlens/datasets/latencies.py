@@ -61,6 +61,9 @@ def synthetic_handoffs(
     classes: tuple[Urgency, ...] = (Urgency(),),
     every_s: float = 30.0,
     watched_s: float = 600.0,
+    per_group: int = 1,
+    polled_s: float = 0.0,
+    label_noise: float = 0.0,
 ) -> SyntheticHandoffs:
     """Draw handoffs that are delegated at a steady pace, accepted late, never, or after observation ended.
 
@@ -76,11 +79,19 @@ def synthetic_handoffs(
         Mean seconds between two delegations.
     watched_s
         Seconds of observation after the last delegation.
+    per_group
+        How many handoffs in a row share a task, as ``task_group`` of their labels and, where it is more than one,
+        ``trace_id`` of their receipts.
+    polled_s
+        Acceptances are seen at the next whole multiple of so many seconds after the delegation; 0: when they happen.
+        The truth keeps the latency itself.
+    label_noise
+        Chance that a label says the opposite of the truth.
 
     Raises
     ------
     SettingsError
-        For fewer than one handoff, no class, or times that are not above 0.
+        For fewer than one handoff, no class, times that are not above 0, or noise that is no probability.
 
     Examples
     --------
@@ -94,6 +105,10 @@ def synthetic_handoffs(
         raise SettingsError.value("classes", classes, "at least one urgency class")
     if every_s <= 0 or watched_s <= 0:
         raise SettingsError.value("every_s, watched_s", (every_s, watched_s), "seconds above 0")
+    if per_group < 1 or polled_s < 0 or not 0 <= label_noise <= 1:
+        given = (per_group, polled_s, label_noise)
+        accepted = "a group of at least 1, seconds from 0, a probability"
+        raise SettingsError.value("per_group, polled_s, label_noise", given, accepted)
     rng = np.random.default_rng(seed)
     weights = np.array([c.weight for c in classes])
     which = rng.choice(len(classes), count, p=weights / weights.sum())
@@ -102,27 +117,42 @@ def synthetic_handoffs(
     latency = (np.array([c.median_s for c in classes])[which] * np.exp(spread) * 1e6).astype(np.int64) + 1
     delegated = START_US + np.cumsum((rng.exponential(every_s * 1e6, count)).astype(np.int64))
     as_of = int(delegated[-1] + watched_s * 1e6)
-    truth = _truth(np.array([c.name for c in classes])[which].tolist(), lost, latency, delegated)
+    truth = _truth(np.array([c.name for c in classes])[which].tolist(), lost, latency, delegated, per_group)
+    wrong = rng.random(count) < label_noise
+    step = int(polled_s * 1e6)
     return SyntheticHandoffs(
-        receipts=_receipts(truth, as_of),
-        labels=_labels(truth),
+        receipts=_receipts(truth, as_of, step, grouped=per_group > 1),
+        labels=_labels(truth.with_columns(pl.Series("wrong", wrong))),
         truth=truth.select("handoff_id", "urgency", "lost", "latency_us"),
         as_of_us=as_of,
     )
 
 
-def _truth(urgency: list[str], lost: np.ndarray, latency: np.ndarray, delegated: np.ndarray) -> pl.DataFrame:
+def _truth(
+    urgency: list[str], lost: np.ndarray, latency: np.ndarray, delegated: np.ndarray, per_group: int
+) -> pl.DataFrame:
     frame = pl.DataFrame({"urgency": urgency, "lost": lost, "latency_us": latency, "delegated_us": delegated})
     operation = pl.format("op-{}", pl.int_range(pl.len()).cast(pl.String).str.zfill(7))
     return frame.with_columns(
         operation.alias("operation_id"),
         pl.format("{}/h1", operation).alias("handoff_id"),
         pl.when(~pl.col("lost")).then("latency_us").alias("latency_us"),
+        _group(operation, per_group).alias("task_group"),
     )
 
 
-def _receipts(truth: pl.DataFrame, as_of: int) -> pl.DataFrame:
-    accepted_us = pl.col("delegated_us") + pl.col("latency_us")
+def _group(operation: pl.Expr, per_group: int) -> pl.Expr:
+    if per_group == 1:
+        return operation
+    return pl.format("task-{}", (pl.int_range(pl.len()) // per_group).cast(pl.String).str.zfill(7))
+
+
+def _receipts(truth: pl.DataFrame, as_of: int, step: int, *, grouped: bool) -> pl.DataFrame:
+    seen = pl.col("latency_us")
+    if step:
+        seen = (seen + step - 1) // step * step
+    accepted_us = pl.col("delegated_us") + seen
+    trace = pl.col("task_group") if grouped else pl.lit(None, pl.String)
     first = truth.select(
         "operation_id",
         "handoff_id",
@@ -131,6 +161,7 @@ def _receipts(truth: pl.DataFrame, as_of: int) -> pl.DataFrame:
         pl.lit("lead").alias("author"),
         pl.lit("worker").alias("recipient"),
         "urgency",
+        trace.alias("trace_id"),
     )
     second = truth.filter(accepted_us <= as_of).select(
         "operation_id",
@@ -140,6 +171,7 @@ def _receipts(truth: pl.DataFrame, as_of: int) -> pl.DataFrame:
         pl.lit("worker").alias("author"),
         pl.lit(None, pl.String).alias("recipient"),
         pl.lit(None, pl.String).alias("urgency"),
+        trace.alias("trace_id"),
     )
     rows = pl.concat([first, second]).sort("handoff_id", "at")
     have = {"expected_artifact": pl.lit("brief"), "inferred": pl.lit(False), "verifiable": pl.lit(True)}
@@ -155,10 +187,12 @@ def _labels(truth: pl.DataFrame) -> pl.DataFrame:
         "operation_id": pl.col("operation_id"),
         "handoff_id": pl.col("handoff_id"),
         "scope": pl.lit("handoff"),
-        "label": pl.when("lost").then(pl.lit("incident")).otherwise(pl.lit("healthy")),
-        "kind": pl.when("lost").then(pl.lit("lost")),
+        "label": pl.when(pl.col("lost") != pl.col("wrong"))
+        .then(pl.lit("incident"))
+        .otherwise(pl.lit("healthy")),
+        "kind": pl.when(pl.col("lost") & ~pl.col("wrong")).then(pl.lit("lost")),
         "source": pl.lit("planted"),
-        "task_group": pl.col("operation_id"),
+        "task_group": pl.col("task_group"),
     }
     filled = [columns.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in LABELS.items()]
     return truth.select(filled).sort("handoff_id")

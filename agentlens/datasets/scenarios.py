@@ -107,7 +107,8 @@ def same_call(script: Script, world: World) -> Truth:
     _work(script, world, script.draws.between(2, 10))
     call = world.probe(script.draws)
     onset = len(script)
-    for _ in range(script.draws.between(6, 14)):
+    for i in range(script.draws.between(6, 14)):
+        _stray(script, world, i)
         script.do(call)
     return _incident(onset, script)
 
@@ -125,6 +126,7 @@ def edit_and_revert(script: Script, world: World) -> Truth:
     undo = world.undo(script.draws)
     onset = len(script)
     for i in range(2 * script.draws.between(4, 6)):
+        _stray(script, world, i)
         script.do(undo[i % 2])
     return _incident(onset, script)
 
@@ -256,6 +258,12 @@ def _work(script: Script, world: World, n: int) -> None:
         script.do(world.work(script.draws, len(script)))
 
 
+def _stray(script: Script, world: World, i: int) -> None:
+    """Now and then put a foreign step before the i-th of a loop, never before its first."""
+    if i and script.strays():
+        _work(script, world, 1)
+
+
 def _go_round(script: Script, world: World, period: int) -> int:
     calls = world.ring(script.draws, period)
     onset = len(script)
@@ -264,6 +272,7 @@ def _go_round(script: Script, world: World, period: int) -> int:
             script.do(call)
         _work(script, world, 1)
     for i in range(period * script.draws.between(4, 6) + script.draws.below(period)):
+        _stray(script, world, i)
         script.do(calls[i % period])
     return onset
 

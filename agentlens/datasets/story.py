@@ -70,7 +70,7 @@ class PlantedRun:
 
 
 class Script:
-    """Writes the steps of one run and keeps the clock.
+    """Writes the steps of one run and keeps the clock. ``noise``: chance of a stray step inside what is planted.
 
     >>> from agentlens.datasets.draws import Draws
     >>> script = Script(Draws(1))
@@ -80,8 +80,9 @@ class Script:
     (2000, 2500)
     """
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: Draws, noise: float = 0.0) -> None:
         self.draws = draws
+        self.noise = noise
         self.now = 0
         self.steps: list[Step] = []
         self.agent = ""
@@ -94,6 +95,10 @@ class Script:
         start = self._after(gap_ms)
         lasts = self.draws.between(300, 3_000) if lasts_ms is None else lasts_ms
         return self._add(Step(call=call, agent=self.agent, start_ms=start, end_ms=start + lasts, facts=facts))
+
+    def strays(self) -> bool:
+        """Whether a stray step comes next; without noise nothing is drawn, so that fleets without it stay the same."""
+        return self.noise > 0 and self.draws.chance(self.noise)
 
     def say(self, text: str, *, gap_ms: int | None = None) -> int:
         """Add a human turn; return its position."""
