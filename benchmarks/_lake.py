@@ -5,7 +5,9 @@ What ingest would make of the same events, without records (no source is behind 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,15 +19,21 @@ from agentlens.model.event import EVENTS
 from agentlens.model.record import RECORDS
 from benchmarks import _fleet
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 EVENTS_A_RUN = 200
 """Mean length of a run; lengths are lognormal, as agents' are."""
 SPREAD = 1.2
 HUGE_SHARE = 0.05
 """Share of all events that one single run has."""
 BUCKET_ROWS = 100_000
+
+
+def kept(events: int) -> Path:
+    """Return a lake of so many events in the temporary folder, made if it is not there from an earlier time."""
+    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"lake-{events}"
+    if not (path / "manifest.json").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        write_lake(path, events)
+    return path
 
 
 def write_lake(path: Path, events: int, seed: int = 7) -> None:

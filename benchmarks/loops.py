@@ -8,10 +8,8 @@ laps, suspicion, episodes and runs. A tenth of the runs has such facts, and one 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +20,12 @@ from agentlens.detect.columns import JUDGED
 from agentlens.detect.loops import loops
 from agentlens.detect.rules import laps
 from agentlens.lake import Lake
-from benchmarks import _lake
+from benchmarks._lake import kept
 from benchmarks._measure import Row, Taken, alone, best, growing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import ModuleType
 
 EVENTS = 10_000_000
@@ -38,24 +37,15 @@ TIMED_AGAIN = 20_000_000
 
 def run(scale: float = 1.0) -> Iterator[Row]:
     """Measure lakes of up to ``scale`` x 10 million events, and the writing of all verdicts of the largest."""
-    literal = _literal(_made(int(EVENTS * scale / 16)))
+    literal = _literal(kept(int(EVENTS * scale / 16)))
     yield from growing(lambda times, events: _judging(times, int(events), literal), EVENTS * scale)
-    largest = _made(int(EVENTS * scale))
+    largest = kept(int(EVENTS * scale))
     wrote = alone("benchmarks.loops:files", str(largest))
     yield wrote.row("lake to written verdicts", growth=16, events=wrote.told)
 
 
-def _made(events: int) -> Path:
-    """Return a lake of so many events, made if it is not there from an earlier time."""
-    path = Path(tempfile.gettempdir()) / "agentlens-benchmarks" / f"lake-{events}"
-    if not (path / "manifest.json").exists():
-        shutil.rmtree(path, ignore_errors=True)
-        _lake.write_lake(path, events)
-    return path
-
-
 def _judging(times: int, events: int, literal: float | None) -> Row:
-    lake = str(_made(events))
+    lake = str(kept(events))
     repeats = 3 if events < TIMED_AGAIN else 1
     kernel, scan, taken = (
         alone(f"benchmarks.loops:{what}", lake, repeats=repeats) for what in ("kernel", "scan", "tables")
