@@ -44,7 +44,7 @@ def told(facts: Mapping[str, Any]) -> tuple[list[Call], list[Reply]]:
         for step in steps(message)
         if isinstance(step, Call)
     ]
-    return calls[:_MOST], _newest(_messages(prompt))[:_MOST]
+    return calls[:_MOST], _newest(prompt)
 
 
 def _read(value: Any, marks: tuple[str, ...]) -> Any:
@@ -53,7 +53,7 @@ def _read(value: Any, marks: tuple[str, ...]) -> Any:
         if value.lstrip()[:1] not in {"{", "["} or not any(mark in value for mark in marks):
             return None
         value = decode.attempt(value)
-    return None if value is ABSENT or value is None else plain(value)
+    return None if value is ABSENT else value
 
 
 def _messages(value: Any, deep: int = _DEEP) -> list[dict[str, Any]]:
@@ -63,6 +63,10 @@ def _messages(value: Any, deep: int = _DEEP) -> list[dict[str, Any]]:
         return [message for item in value for message in _messages(item, deep - 1)]
     if not isinstance(value, dict):
         return []
+    if "lc" in value:  # as LangChain serialises an object
+        value = plain(value)
+        if not isinstance(value, dict):
+            return []
     if isinstance(value.get("parts"), list):
         return list(_of_parts(value["parts"], text_of(value.get("role"))))
     if is_message(value):
@@ -101,13 +105,30 @@ def _reply(part: dict[str, Any], result: Any) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": part.get("id"), "name": part.get("name"), "content": result}
 
 
-def _newest(messages: list[dict[str, Any]]) -> list[Reply]:
-    """Return the replies that a conversation ends with."""
+def _newest(prompt: Any) -> list[Reply]:
+    """Return the replies that a conversation ends with; what stands before them is not looked at."""
     found: list[Reply] = []
-    for message in reversed(messages):
-        said = list(steps(message))
+    for item in _backwards(prompt, _DEEP):
+        said = [step for message in _messages(item) for step in steps(message)]
         replies = [step for step in said if isinstance(step, Reply)]
-        if not replies or len(replies) < len(said):
+        if not replies or len(replies) < len(said) or len(found) >= _MOST:
             break
         found[:0] = replies
     return found
+
+
+def _backwards(value: Any, deep: int) -> Iterator[Any]:
+    """Yield the messages of a conversation, the last one first."""
+    if isinstance(value, list) and deep:
+        for item in reversed(value):
+            if isinstance(item, list):
+                yield from _backwards(item, deep - 1)
+            else:
+                yield item
+    elif isinstance(value, dict) and deep:
+        if is_message(value) or "lc" in value or "parts" in value:
+            yield value
+            return
+        held = (value[name] for name in _MEMBERS if isinstance(value.get(name), (list, dict)))
+        if (inner := next(held, None)) is not None:
+            yield from _backwards(inner, deep - 1)
