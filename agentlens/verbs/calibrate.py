@@ -316,7 +316,8 @@ def _measures(out: Console, result: Calibration) -> None:
     late = pl.when(pl.col("onset") == "last").then(pl.lit(", from the last event that may be the onset"))
     shown = mine.filter(twice.fill_null(True)).select(
         pl.concat_str("quantity", unit, late, ignore_nulls=True).alias("quantity"),
-        pl.concat_str(value, sign).fill_null("never").alias("value"),
+        # without anything to count there is no value; "never" is one
+        pl.when(pl.col("of") > 0).then(pl.concat_str(value, sign).fill_null("never")).alias("value"),
         pl.when(pl.col("interval") != "none").then(limits).alias("95 %"),
         pl.concat_str(_of("count", "of"), pl.lit(" "), "counted").alias("of"),
         pl.concat_str(pl.when("thin").then(pl.lit("thin; ")), pl.col("note"), ignore_nulls=True).alias(
