@@ -293,11 +293,14 @@ def _sides(
         return (versions[0], versions[1]), sides[0], sides[1]
     when = parse_time(at, "--at") if isinstance(at, str) else at
     sides = [runs.filter(pl.col("started_at") < when), runs.filter(pl.col("started_at") >= when)]
+    first, last = runs.select(
+        low=pl.col("started_at").min().dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        high=pl.col("started_at").max().dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    ).row(0)
     for name, side in zip(("before", "after"), sides, strict=True):
         if side.is_empty():
-            raise InputError.at(
-                f"--at {at}", f"no run with a time {name} it", accepted="a time within the data"
-            )
+            within = "runs with times" if first is None else f"a time after {first} and up to {last}"
+            raise InputError.at(f"--at {at}", f"no run with a time {name} it", accepted=within)
     return ("before", "after"), sides[0], sides[1]
 
 

@@ -54,7 +54,7 @@ def comparison_page(
         ("difference", "difference", "number"),
         ("low", "from", "number"),
         ("high", "to", "number"),
-        ("p_value", "p", "number"),
+        ("p_value", "p", "p"),
         ("groups", "task groups", "count"),
         ("paired", "paired", "text"),
     ]

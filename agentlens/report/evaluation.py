@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+
 from agentlens.calibrate.board import Board
 from agentlens.calibrate.chains import loosened
 from agentlens.calibrate.grid import Setting, baselines, classes, full_windows, key_of

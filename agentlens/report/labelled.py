@@ -14,7 +14,7 @@ from agentlens.report import charts
 from agentlens.report.causes import cause_counts, causes
 from agentlens.report.document import Picture, Section
 from agentlens.report.evaluation import truth_rows
-from agentlens.report.listing import listing, number, share
+from agentlens.report.listing import chance, listing, share
 from agentlens.report.misses import near_misses
 from agentlens.report.sampling import draw
 from agentlens.report.slices import LEAST, slices
@@ -125,7 +125,7 @@ def _status(found: Evaluation, profile: Mapping[str, Any] | None) -> tuple[str, 
     )
     asked = (
         f"Asked for: at most {share(box.get('max_fpr'))} ({limited}), wrong with a chance of at most"
-        f" {share(box.get('delta'))}; p = {number(box.get('p_value'))}."
+        f" {share(box.get('delta'))}; p = {chance(box.get('p_value'))}."
     )
     told = [asked]
     if bounds:
@@ -281,7 +281,7 @@ def where_false(bench: Bench, found: Evaluation) -> Part:
             ("rate", "rate", "share"),
             ("high", "up to", "share"),
             ("shrunken", "shrunken", "share"),
-            ("p_holm", "p (Holm)", "number"),
+            ("p_holm", "p (Holm)", "p"),
             ("holm_low", "at least", "share"),
         ],
         caption="False-positive rate by slice, the worst first",

@@ -51,6 +51,17 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
 
 
+def chance(value: float | None) -> str:
+    """Say a p-value; what is below one in ten thousand is only said to be.
+
+    >>> chance(0.03434), chance(1e-286), chance(1.0)
+    ('0.034', '< 0.0001', '1')
+    """
+    if value is None:
+        return ABSENT
+    return "< 0.0001" if value < 0.0001 else f"{value:.2g}"
+
+
 def _word(value: Any) -> Cell:
     if value is None or value == "":
         return ABSENT
@@ -75,6 +86,7 @@ _KINDS: Final[dict[str, tuple[bool, Callable[[Any], Cell]]]] = {
     "time": (True, _amount(duration, 1e-6)),
     "share": (True, _amount(share)),
     "number": (True, _amount(number)),
+    "p": (True, _amount(chance)),
     "moment": (False, moment),
 }
 
@@ -95,7 +107,7 @@ def listing(
         In the order in which it is to be read.
     columns
         Column of the frame, its heading, and its kind: ``text``, ``verdict``, ``count``, ``money``, ``time``
-        (microseconds), ``share`` (0 to 1), ``number`` or ``moment``.
+        (microseconds), ``share`` (0 to 1), ``number``, ``p`` or ``moment``.
     note
         Stands below, before the count of rows left out.
 

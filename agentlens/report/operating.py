@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+
 from agentlens.calibrate.certificate import Status
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
 from agentlens.calibrate.delay import DETECTION_CURVE, detection_curve
@@ -13,22 +14,20 @@ from agentlens.calibrate.incident_delays import incident_delays
 from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
 from agentlens.calibrate.ppv import BASE_RATES, PREDICTIVE, predictive_values
+from agentlens.calibrate.views import side_by_side
 from agentlens.errors import SettingsError
+from agentlens.report import charts
 from agentlens.report.document import Picture, Section
+from agentlens.report.evaluation import SPLIT
 from agentlens.report.grid_charts import certified_tiles
 from agentlens.report.listing import listing, share
-
-from agentlens.calibrate.views import side_by_side
-from agentlens.report import charts
-from agentlens.report.evaluation import SPLIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentlens.report.cases import Bench
-    from agentlens.report.triage import Part
-
     from agentlens.report.evaluation import Evaluation
+    from agentlens.report.triage import Part
 
 DRAWS: Final = 400
 LIMIT: Final = 0.01
@@ -65,7 +64,7 @@ def picture(
         ("median_delay_events", "median delay", "count"),
         ("only_this_false", "false only here", "count"),
         ("only_incumbent_false", "only in force", "count"),
-        ("mcnemar_false", "p", "number"),
+        ("mcnemar_false", "p", "p"),
     ]
     listed = table.filter(pl.col("cell").is_in(named)).sort("cell")
     parts = [

@@ -127,7 +127,11 @@ def stability(table: Frame) -> alt.LayerChart:
         tooltip=["rule:N", alt.Tooltip("wins:Q", format=",d")],
     )
     colours = alt.Scale(domain=["the choice", "another"], range=["#0072b2", "#a3a3a3"])
-    bars = base.mark_bar().encode(color=alt.Color("what:N", title="on the data as they are", scale=colours))
+    bars = base.mark_bar().encode(
+        color=alt.Color(
+            "what:N", title="on the data as they are", scale=colours, legend=alt.Legend(orient="bottom")
+        )
+    )
     numbers = base.mark_text(align="left", dx=4).encode(text="said:N")
     told = f"{draws:,} draws of task groups; {plural(won.height, 'rule')} chosen at least once"
     listed = ", ".join(f"{row['rule']} {row['said']}" for row in rows)

@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
         hush()
         sys.stdout.write("\n".join(map(plain, text.split("\n"))) if sys.stdout.isatty() else text)
     else:
-        print_table(console(), f"{frame.height:,} rows", frame, limit=100)
+        print_table(console(), f"{frame.height:,} {'row' if frame.height == 1 else 'rows'}", frame, limit=100)
     return 0
 
 
