@@ -35,16 +35,27 @@ class Workbench:
     data: Path | None
 
     def labels_file(self) -> Path:
-        """Return the labels.
+        """Return the labels: the file that was given, else those that the lake keeps, written here.
 
         Raises
         ------
         InputError
-            When the user's lake came without labels.
+            When none were given and the lake keeps none.
         """
-        if self.labels is None:
-            raise InputError.at("labels", "none were given", accepted="agentlens lab LAKE --labels FILE")
-        return self.labels
+        from agentlens.calibrate.label_store import LabelStore
+        from agentlens.lake import Lake
+
+        if self.labels is not None:
+            return self.labels
+        kept = LabelStore.of(Lake.open(self.lake)).read()
+        if kept.is_empty():
+            accepted = (
+                "agentlens lab LAKE --labels FILE, or labels in the lake (agentlens review, agentlens label)"
+            )
+            raise InputError.at("labels", "none were given, and the lake keeps none", accepted=accepted)
+        path = Path("labels.parquet")
+        kept.write_parquet(path)
+        return path
 
     def normaliser(self, *tables: str | Path) -> Normaliser:
         """Return the normaliser of the lake, with the user's TOML tables over the shipped ones."""

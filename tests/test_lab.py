@@ -6,9 +6,11 @@ import os
 import sys
 from types import ModuleType
 
+import polars as pl
 import pytest
 
 from agentlens import lab
+from agentlens.calibrate.labels import read_labels
 from agentlens.cli import main
 from agentlens.errors import InputError, SettingsError
 
@@ -133,6 +135,17 @@ def test_the_workbench_is_the_fleet_or_the_users_lake(tmp_path, monkeypatch) -> 
     assert not (tmp_path / "other").exists()
     with pytest.raises(InputError, match="--labels FILE"):
         mine.labels_file()
+
+
+def test_labels_that_the_lake_keeps_will_do(tmp_path, monkeypatch) -> None:
+    """Whoever reviewed runs need not name a file."""
+    shipped = lab.workbench(tmp_path / "demo")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(lab.LAKE, str(shipped.lake))
+    run = pl.read_csv(shipped.labels_file(), infer_schema=False).filter(scope="run")["run_id"][0]
+    argv = ["label", "add", str(shipped.lake), "--run-id", run, "--scope", "run", "--label", "healthy"]
+    assert main(argv) == 0
+    assert read_labels(lab.workbench().labels_file())["run_id"].to_list() == [run]
 
 
 def test_a_file_in_the_way_of_the_fleet_is_one_line(tmp_path) -> None:
