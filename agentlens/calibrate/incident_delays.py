@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from agentlens.calibrate.board import NONE
-from agentlens.calibrate.delay import DELAYS
+from agentlens.calibrate.delay import DELAYS, NEVER
 from agentlens.calibrate.truth import NO_TIME
 
 if TYPE_CHECKING:
@@ -44,6 +44,20 @@ def delay_us(board: Board, judged: Judged, onset: Onset = "first") -> Ints:
 def timed_incidents(board: Board) -> np.ndarray:
     """Which incidents lie in runs that have a time on every action (shape (incidents,), bool)."""
     return np.asarray(board.timed_runs[board.incident_runs()], dtype=np.bool_)
+
+
+def watching(board: Board, onset: Onset = "first") -> tuple[Ints, Ints]:
+    """Events and microseconds for which each incident was watched from its onset where a guard ended it, else for ever.
+
+    An incident that was ended by a guard and has no times was watched for 0 microseconds that are known.
+    """
+    facts = _facts(board, onset)
+    told = (
+        facts.select(pl.when("guarded").then(pl.col(name).fill_null(0)).otherwise(int(NEVER)))
+        for name in ("watched_events", "watched_us")
+    )
+    events, us = (frame.to_series().to_numpy().astype(np.int64) for frame in told)
+    return events, us
 
 
 def incident_delays(board: Board, cell: int, splits: Sequence[str], onset: Onset = "first") -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 
 from agentlens.calibrate.bootstrap import rate_interval
 from agentlens.calibrate.certificate import bet_limit
-from agentlens.calibrate.incident_delays import delay_events, delay_us, timed_incidents
+from agentlens.calibrate.delay import quantile, restricted_mean
+from agentlens.calibrate.incident_delays import delay_events, delay_us, timed_incidents, watching
 from agentlens.calibrate.intervals import THIN_CELL, clopper_pearson, garwood, mcnemar
+from agentlens.calibrate.survival import Incidence, Waits, incidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -90,7 +93,8 @@ one healthy run, else the inverted mixture bet. ``fpr_if_uncertain``: the same, 
 alert, and ``uncertain_runs`` those that have one. ``per_*``: false alerts over healthy exposure; per hour over the
 ``timed_runs`` of the ``exposed_runs`` that have a time on every action.
 ``detection``: incidents with an alert inside; ``_within``: at
-most that many events after the onset (null where no onset is known). Medians and the restricted mean count a miss as
+most that many events after the onset (null where no onset is known), by Kaplan-Meier where a guard ended an
+incident before that; its lower limit takes such ones as misses. Medians and the restricted mean count a miss as
 never: null where the median is never. Delays count from the first event that may be the onset, ``_last`` from the last;
 in microseconds they are of ``timed_incidents``, those in runs with times.
 ``alarms``: runs whose first judged alert is true or false; ``false_share`` is
@@ -145,6 +149,9 @@ class _Common:
         self.incidents: Bits = kept[runs] if runs.size else np.empty(0, dtype=bool)
         known = board.incidents.group_by("incident").agg(pl.col("onset_known").all()).sort("incident")
         self.known = self.incidents & known["onset_known"].to_numpy()
+        ends = board.incidents.group_by("incident").agg(pl.col("end_known").all()).sort("incident")
+        self.ended: Bits = ends["end_known"].to_numpy().astype(np.bool_)
+        self.watched, (self.watched_last, _) = watching(board), watching(board, "last")
         self.lane_start = board.sweep.lane_start
 
     def losses(self, alarmed: Bits) -> Floats:
@@ -258,10 +265,13 @@ def _detection(common: _Common, judged: Judged, looking: Looking) -> dict[str, A
     total, found = int(mine.sum()), int(hit.sum())
     interval = clopper_pearson(found, total, looking.level)
     delay = delays(board, judged)[known]
-    late = np.where(delay < 0, looking.longest_events, np.minimum(delay, looking.longest_events))
+    curve = _curve(delay, common.watched[0][known])
     within = int(((delay >= 0) & (delay <= looking.within_events)).sum())
+    # ended by a guard before D: nobody knows whether it would have been found by then
+    unseen = ((delay < 0) & (common.watched[0][known] < looking.within_events)).any()
     soon = clopper_pearson(within, delay.size, looking.level)
-    alerts = judged.alerts[hit]
+    alerts, last = judged.alerts[hit], delay_events(board, judged, "last")
+    ended = hit & common.ended
     either = int((((judged.detected >= 0) | judged.doubtful) & mine).sum())
     timed = known & timed_incidents(board) if known.size else known
     return {
@@ -273,25 +283,28 @@ def _detection(common: _Common, judged: Judged, looking: Looking) -> dict[str, A
         "detection_high": interval.high,
         "detection_if_uncertain": either / total if total else None,
         "detected_within": within if delay.size else None,
-        "detection_within": soon.value,
+        "detection_within": curve.reached_at(looking.within_events) if unseen else soon.value,
         "detection_within_low": soon.low,
-        "median_delay_events": _median_or_never(delay),
-        "restricted_delay_events": float(late.mean()) if delay.size else None,
-        "median_delay_events_last": _median_or_never(delay_events(board, judged, "last")[known]),
+        "median_delay_events": _median(curve),
+        "restricted_delay_events": restricted_mean(curve, looking.longest_events) if delay.size else None,
+        "median_delay_events_last": _median(_curve(last[known], common.watched_last[known])),
         "timed_incidents": int(timed.sum()),
-        "median_delay_us": _median_or_never(delay_us(board, judged)[timed]),
+        "median_delay_us": _median(_curve(delay_us(board, judged)[timed], common.watched[1][timed])),
         "alerts_per_incident": float(alerts.mean()) if alerts.size else None,
-        "median_reset_events": int(np.median(judged.reset[hit])) if found else None,
+        "median_reset_events": int(np.median(judged.reset[ended])) if ended.any() else None,
     }
 
 
-def _median_or_never(delay: Ints) -> int | None:
-    """Lower median, a miss being later than everything; None where half are never."""
-    if not delay.size:
-        return None
-    ordered = np.sort(np.where(delay < 0, np.iinfo(np.int64).max, delay))
-    middle = int(ordered[(delay.size - 1) // 2])
-    return None if middle == np.iinfo(np.int64).max else middle
+def _curve(delay: Ints, watched: Ints) -> Incidence:
+    """Share detected within each delay; what a guard ended before any alert is censored, every other miss is never."""
+    seen = delay >= 0
+    return incidence(Waits(np.where(seen, delay, watched), seen.astype(np.int64), np.arange(delay.size)))
+
+
+def _median(curve: Incidence) -> int | None:
+    """Smallest delay within which half are detected; None where that is never, and without incidents."""
+    half = quantile(curve, 0.5)
+    return None if math.isinf(half) else int(half)
 
 
 def _alarms(common: _Common, judged: Judged, looking: Looking) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from agentlens.calibrate.chance import CHANCE, chance_table, estimate
-from agentlens.calibrate.delay import NEVER
 from agentlens.calibrate.drift import DRIFT, drift
+from agentlens.calibrate.incident_delays import watching
 from agentlens.calibrate.pareto import Sample
 from agentlens.calibrate.rates import delays
 from agentlens.calibrate.truth import Place
@@ -21,8 +21,6 @@ from agentlens.model.event import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from agentlens.calibrate.board import Board
     from agentlens.calibrate.calibrate import LoopCalibration
@@ -140,7 +138,7 @@ def side_by_side(board: Board, rules: Mapping[int, str], splits: Sequence[str], 
     if not some.any() or not ill.any():
         return None
     columns: list[list[np.ndarray]] = [[], [], [], []]
-    watched = _watched(board)[mine]
+    watched = watching(board)[0][mine]
     for cell in rules:
         judged = board.judged(cell)
         late = delays(board, judged)[mine]
@@ -163,13 +161,6 @@ def side_by_side(board: Board, rules: Mapping[int, str], splits: Sequence[str], 
         group=np.searchsorted(np.flatnonzero(ill), group),
         within=within,
     )
-
-
-def _watched(board: Board) -> NDArray[np.int64]:
-    """Events for which each undetected incident was watched from its onset: where a guard ended it, else for ever."""
-    facts = board.incidents.sort("lo").unique("incident", keep="first").sort("incident")
-    ended = facts["observed_until"].is_not_null().to_numpy()
-    return np.where(ended, (facts["stop"] - facts["lo"]).to_numpy(), NEVER).astype(np.int64)
 
 
 def chance(found: LoopCalibration, cells: Sequence[int], events: pl.LazyFrame) -> pl.DataFrame:

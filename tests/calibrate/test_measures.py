@@ -102,6 +102,10 @@ def test_a_guard_ended_incident_is_censored_where_the_watching_stopped() -> None
     # what was censored at 2 says nothing of later: the other one was found
     assert found["detection within 20 events", "share", "first"]["value"] == 1.0
     assert found["detection", "share", None]["value"] == 0.5
+    row = rates(board, ["certify"], incumbent=0).row(0, named=True)
+    assert (row["detection_within"], row["detected_within"], row["incidents_with_onset"]) == (1.0, 1, 2)
+    assert row["detection_within_low"] < 0.02  # the guard's may have been a miss
+    assert (row["median_delay_events"], row["median_delay_us"]) == (3, 30_000_000)
 
 
 def test_uncertain_events_give_two_readings_of_both_rates() -> None:
