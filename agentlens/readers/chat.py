@@ -15,6 +15,7 @@ from agentlens.readers import decode
 from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.bodies import failure_in, status_class
+from agentlens.readers.documents import stem_of
 from agentlens.readers.messages import Call, Reply, Turn, Words, is_message, steps, text_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Conversation:
     beside: dict[str, Any]
     answers: int = 0  # messages at the end that are an answer to the others
     requests: list[_Request] = field(default_factory=list)
+    alone: bool = False  # in a file of its own
 
 
 def claim(head: Head) -> int:
@@ -114,9 +116,14 @@ def _answered(response: Any) -> list[Any]:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of every conversation; requests that repeat a history are one conversation."""
     names: set[str] = set()
-    for found in _conversations(source, report):
-        run_id = _run_id(found, source.name, names)
-        yield from _events(found, run_id, report)
+    stem, conversations = stem_of(source), _conversations(source, report)
+    if not source.is_lines():
+        whole = list(conversations)
+        if len(whole) == 1:  # a file that holds one conversation is called by its name
+            whole[0].alone = True
+        conversations = iter(whole)
+    for found in conversations:
+        yield from _events(found, _run_id(found, stem, names), report)
 
 
 def _conversations(source: Source, report: Report) -> Iterator[Conversation]:
@@ -217,7 +224,7 @@ def _run_id(found: Conversation, source: str, names: set[str]) -> str:
     if not name and not found.answers:
         name = text_of(beside.get("id"))
     if not name or name in names:
-        name = f"{name or source}:{found.place}"
+        name = source if found.alone and not name else f"{name or source}:{found.place}"
     names.add(name)
     return name
 
@@ -349,7 +356,7 @@ def _verdicts(beside: dict[str, Any], common: dict[str, Any]) -> Iterator[RawEve
 
 FORMAT = Format(
     name="openai-chat",
-    version=1,
+    version=2,
     title="Chat-completions lists, request and response pairs, batch lines, Responses items, ShareGPT",
     recognised_by="messages with role and content (or from and value), alone, in lists or one conversation a line",
     proved_on="tau-bench airline runs",

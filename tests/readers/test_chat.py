@@ -204,6 +204,17 @@ def test_runs_without_a_name_or_with_the_same_are_told_apart_by_their_place() ->
     assert [run.rsplit(":", 1)[-1] for run in runs] == ["1", "2", "1", "4"]
 
 
+@pytest.mark.parametrize("value", [CHAT, {"messages": CHAT}])
+def test_a_file_of_one_conversation_is_called_like_it(value: Any, tmp_path: Path) -> None:
+    """A document by its name alone, a line by its name and number; no folder is part of it."""
+    path = tmp_path / "some.task.json"
+    path.write_text(json.dumps(value, indent=1))
+    assert {event.run_id for event in events(path)} == {"some.task"}
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(lines(*[{"messages": CHAT}] * 2))
+    assert {event.run_id for event in events(path)} == {"some:1", "some:2"}
+
+
 @pytest.mark.parametrize(
     ("beside", "outcomes"),
     [
