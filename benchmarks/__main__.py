@@ -50,19 +50,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(f"--scale {chosen.scale:g}; accepted: a number above 0")
     for name in chosen.name or names():
         print(f"{name} (scale {chosen.scale:g})", flush=True)
-        rows = list(importlib.import_module(f"benchmarks.{name}").run(chosen.scale))
-        _measure.show(rows)
-        if chosen.json:
-            append(chosen.json, name, chosen.scale, rows)
+        for number, row in enumerate(importlib.import_module(f"benchmarks.{name}").run(chosen.scale)):
+            _measure.show(row, first=number == 0)
+            if chosen.json:
+                append(chosen.json, name, chosen.scale, row)
 
 
-def append(path: Path, name: str, scale: float, rows: Sequence[_measure.Row]) -> None:
-    """Append rows to a file, one JSON object a line, each with what it was measured on."""
+def append(path: Path, name: str, scale: float, row: _measure.Row) -> None:
+    """Append a row to a file as one JSON object on a line, with what it was measured on."""
     where = {"benchmark": name, "scale": scale, "commit": _commit(), "cores": os.cpu_count()}
     where["polars"] = version("polars")
     with path.open("a", encoding="utf-8") as sink:
-        for row in rows:
-            sink.write(json.dumps(where | row.facts(), ensure_ascii=False) + "\n")
+        sink.write(json.dumps(where | row.facts(), ensure_ascii=False) + "\n")
 
 
 def _commit() -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 GROWTH = (1, 4, 16)
 """Sizes at which growth is measured, as multiples of the smallest."""
@@ -167,18 +167,17 @@ def _grown(row: Row, smallest: Row) -> dict[str, float]:
     return {f"{what}, times that of 1x": of / to for what, (of, to) in pairs.items() if of and to}
 
 
-def show(rows: Sequence[Row]) -> None:
-    """Print rows as aligned text, each with its ratios below it."""
-    lines = [_cells(row.facts()) for row in rows]
-    widths = [max(len(line[place]) for line in [_HEADS, *lines]) for place in range(len(_HEADS))]
-    for row, line in [(None, _HEADS), *zip(rows, lines, strict=True)]:
-        cells = [line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]
-        print("  " + "  ".join(cells).rstrip())
-        for name, value in (row.ratios | row.told).items() if row else ():
-            print(f"      {name}: {value:,.3f}" if isinstance(value, float) else f"      {name}: {value}")
+def show(row: Row, *, first: bool) -> None:
+    """Print one row with its ratios below it, the first below the names of the columns."""
+    for cells in ([_HEADS] if first else []) + [_cells(row.facts())]:
+        print("  " + cells[0].ljust(52) + " ".join(map(str.rjust, cells[1:], _WIDTHS)), flush=True)
+    for name, value in (row.ratios | row.told).items():
+        told = f"{value:,.3f}" if isinstance(value, float) else value
+        print(f"      {name}: {told}", flush=True)
 
 
 _HEADS = ("what", "size", "events", "seconds", "cpu s", "events/s", "MB/s", "peak MB")
+_WIDTHS = (5, 12, 10, 10, 12, 8, 8)
 
 
 def _cells(facts: dict[str, Any]) -> tuple[str, ...]:
