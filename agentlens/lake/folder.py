@@ -47,6 +47,12 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
     except (OSError, pl.exceptions.ComputeError) as error:
         what = getattr(error, "strerror", None) or error
         raise LakeError(f"{lake}: writing failed, the lake is as it was: {what}") from None
+    except MemoryError:
+        raise LakeError(
+            f"{lake}: memory ran out, the lake is as it was; accepted: more memory, or fewer --workers"
+        ) from None
+    except pl.exceptions.PanicException as error:  # no room for a thread of the engine, most often
+        raise LakeError(f"{lake}: the engine stopped, the lake is as it was: {error}") from None
     finally:
         if made and not (lake / manifests.MANIFEST).exists():
             shutil.rmtree(lake, ignore_errors=True)
