@@ -11,7 +11,8 @@ from typing import Final
 
 import polars as pl
 
-from agentlens.detect.inferred_match import base_name, by_call, by_link, by_order, by_span, by_turn
+from agentlens.detect.inferred_delivery import by_link, delivery, once, with_inside
+from agentlens.detect.inferred_match import base_name, by_call, by_order, by_span, by_turn
 from agentlens.model.branch import BRANCHES
 from agentlens.model.receipt import RECEIPTS
 
@@ -30,7 +31,8 @@ def inferred_receipts(events: pl.LazyFrame) -> pl.LazyFrame:
     -----
     Each handoff is an operation of its own: a trace does not say which is another attempt at the same. The rules
     of acceptance, tried in this order: ``accept.call`` (an explicit start with the call's id), ``span.child`` (an
-    agent span below the handoff's), ``span.link`` (an agent span that links to the handoff's, in whatever run),
+    agent span below the handoff's), ``span.link`` (an agent span, or a queue's consumer around it, that links to the
+    handoff's, in whatever run), ``link.consumer`` (such a consumer alone: delivered, and no more is seen),
     ``span.next`` (an agent span of the addressee that begins next),
     ``turn.next`` (the addressee's next turn before the giver hands over again).
     """
@@ -95,13 +97,16 @@ def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
         "error_class",
         "trace_id",
         "source",
+        "span_id",
+        "parent_span_id",
         giver="agent",
         # the caller's side of an agent stands in the lane around it, and keeps its own span as the call
         place=pl.coalesce("span_id", "call_id"),
         handoff=pl.concat_str("run_id", "agent", "seq", separator="/"),
     )
     following = pl.col("at").shift(-1).over("run_id", "giver")
-    return found.sort("run_id", "giver", "at", "seq", nulls_last=True).with_columns(again=following)
+    told = once(found).drop("span_id", "parent_span_id")
+    return told.sort("run_id", "giver", "at", "seq", nulls_last=True).with_columns(again=following)
 
 
 def _children(events: pl.LazyFrame) -> pl.LazyFrame:
@@ -127,11 +132,12 @@ def _taken(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
     """Who took each handoff, when, and by which rule; one row a handoff that was taken."""
     children = _children(events).cache()
     called = by_call(handoffs, events).cache()
-    rest = handoffs.join(called, on="handoff", how="anti")
-    below = by_span(rest, children).with_columns(rule=pl.lit("span.child")).cache()
-    rest = rest.join(below, on="handoff", how="anti")
-    linked = by_link(rest, children).with_columns(rule=pl.lit("span.link")).cache()
-    rest = rest.join(linked, on="handoff", how="anti")
+    rest = handoffs.join(called, on="handoff", how="anti").cache()
+    below = by_span(with_inside(rest), children).with_columns(rule=pl.lit("span.child")).cache()
+    rest = rest.join(below, on="handoff", how="anti").cache()
+    links = by_link(rest, children, events).cache()
+    linked = links.drop_nulls("child").select("handoff", "child", rule=pl.lit("span.link"))
+    rest = rest.join(links, on="handoff", how="anti").cache()
     free = children.join(pl.concat([below, linked]), on="child", how="anti")
     following = by_order(rest, free).with_columns(rule=pl.lit("span.next")).cache()
     spanned = (
@@ -139,7 +145,7 @@ def _taken(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
         .join(children, on="child")
         .with_columns(child_run="run_id", accepted_at="child_at")
     )
-    rest = rest.join(following, on="handoff", how="anti")
+    rest = rest.join(following, on="handoff", how="anti").cache()
     turned = by_turn(rest, events)
     empty = pl.LazyFrame(schema=_TAKEN)
     return pl.concat(
@@ -147,7 +153,7 @@ def _taken(handoffs: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
             empty,
             *(
                 found.select(pl.col(name) for name in _TAKEN if name in found.collect_schema())
-                for found in (called, spanned, turned)
+                for found in (called, spanned, delivery(links), turned)
             ),
         ],
         how="diagonal",

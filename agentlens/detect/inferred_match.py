@@ -47,14 +47,6 @@ def by_span(handoffs: pl.LazyFrame, children: pl.LazyFrame) -> pl.LazyFrame:
     return _first(below)
 
 
-def by_link(handoffs: pl.LazyFrame, children: pl.LazyFrame) -> pl.LazyFrame:
-    """The first agent span that links to the span of the handoff, in its own run or in another."""
-    linked = handoffs.drop_nulls(["trace_id", "place"]).join(
-        children.drop_nulls("link"), left_on=["trace_id", "place"], right_on=["linked_trace", "link"]
-    )
-    return _first(linked)
-
-
 def _first(below: pl.LazyFrame) -> pl.LazyFrame:
     first = below.sort("handoff", "child_at", "child", nulls_last=True).unique("handoff", keep="first")
     return first.select("handoff", "child")

@@ -84,8 +84,9 @@ changes durable state. ``check``: it verifies (a test, a linter, a diff). ``exte
 the machine. ``reset``: class of a command that destroys or rewinds work (``git_reset_hard``, ...).
 ``target``: addressee of a handoff, or what a verdict, fork, checkpoint or wait is about. ``outcome``:
 ``passed``, ``failed`` or ``unknown`` on events of kind ``verdict``. ``call_id``: the call's own id; on kind
-``agent`` the span that its span links to (in the trace ``parent_run_id``, else its own), on a handoff told by the
-caller's span of an agent that span. Null means not known, never false.
+``agent``, and on the ``accept`` of a queue's consumer, the span that its span links to (in the trace
+``parent_run_id``, else its own), on a handoff told by the caller's span of an agent that span. Null means not
+known, never false.
 """
 
 CONTENT = pl.Schema({"args_text": pl.String(), "result_text": pl.String(), "extra": pl.String()})

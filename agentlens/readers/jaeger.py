@@ -82,6 +82,7 @@ class _Traces:
         )
         span.linked_trace, span.linked_span = _linked(raw.get("references"), trace_id)
         span.client = text(told.get("span.kind")).lower() == "client"
+        span.consumer = text(told.get("span.kind")).lower() == "consumer"
         return self.spans.events(span, position, place * STEP)
 
 

@@ -9,6 +9,7 @@ from agentlens.readers.ids import hex_id
 from agentlens.readers.plain_spans import (
     STEP,
     is_client,
+    is_consumer,
     linked,
     mapping,
     notes_of,
@@ -85,6 +86,7 @@ def span_of(record: dict[str, Any], report: Report) -> Span | None:
         text(about.get("session.id")) or None,
         linked_span=link[1],
         client=is_client(record.get("kind")),
+        consumer=is_consumer(record.get("kind")),
     )
 
 

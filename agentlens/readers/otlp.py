@@ -51,6 +51,7 @@ _CAMEL: Final = {
     "event_name": "eventName",
 }
 _CLIENT: Final = frozenset({3, "3", "SPAN_KIND_CLIENT", "CLIENT"})
+_CONSUMER: Final = frozenset({5, "5", "SPAN_KIND_CONSUMER", "CONSUMER"})
 _KEY_AND_VALUE: Final = itemgetter("key", "value")
 _CODES: Final = frozenset({int, str})
 _NO_TRACE: Final = "0" * 32
@@ -218,6 +219,7 @@ class Line:
             span.linked_trace, span.linked_span = linked(links, trace_id)
         kind = get("kind")
         span.client = kind.__class__ in _CODES and kind in _CLIENT
+        span.consumer = kind.__class__ in _CODES and kind in _CONSUMER
         order = self.order
         self.order = order + _STEP
         return self.spans.events(span, self.number, order)

@@ -132,6 +132,15 @@ def is_client(kind: Any) -> bool:
     return kind == 3 or (isinstance(kind, str) and (kind == "3" or kind.lower().endswith("client")))
 
 
+def is_consumer(kind: Any) -> bool:
+    """Say whether a span's kind, in any of its spellings, is that of what takes a message from a queue.
+
+    >>> [is_consumer(kind) for kind in (5, "SPAN_KIND_CONSUMER", "consumer", 4, "producer", None)]
+    [True, True, True, False, False, False]
+    """
+    return kind == 5 or (isinstance(kind, str) and (kind == "5" or kind.lower().endswith("consumer")))
+
+
 def opened(value: Any) -> Any:
     """Return what a JSON text holds, the text itself where it is none, `ABSENT` for null.
 

@@ -80,7 +80,8 @@ class Span:
 
     ``facts`` is what `facts_of` makes of the attributes. ``status``: ``ok``, ``error`` or "" (unset).
     ``notes``: the span's own events as ``(name, time, facts)``, only those that matter. ``linked_trace`` (None:
-    its own) and ``linked_span``: the one span it links to. ``client``: the caller's side of a call.
+    its own) and ``linked_span``: the one span it links to. ``client``: the caller's side of a call. ``consumer``: it
+    took a message from a queue.
     """
 
     trace_id: str
@@ -99,6 +100,7 @@ class Span:
     session: str | None = None
     linked_span: str | None = None
     client: bool = False
+    consumer: bool = False
 
 
 def facts_of(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -379,7 +381,9 @@ class Spans:
         event.error_class = error
         event.identity = f"span:{span.span_id}" if span.span_id else None
         event.open = span.ended_at is None
-        linked = kind == "agent" and span.linked_span is not None
+        if kind == "log" and span.consumer and span.linked_span is not None:
+            event.kind = kind = "accept"  # what was sent has been taken out of its queue
+        linked = kind in {"agent", "accept"} and span.linked_span is not None
         event.parent_run_id = span.linked_trace if outermost or linked else None
         event.call_id = span.linked_span if linked else None  # whose span asked for this agent
         return verdict(event, facts, span.parent_id) if kind == "verdict" else event
