@@ -88,6 +88,15 @@ def start(master: str | None = None, settings: Mapping[str, str] | None = None) 
         ) from None
 
 
+def is_running() -> bool:
+    """Whether this process has a Spark session already, which is then not ours to stop."""
+    if missing():
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 def private(session: Any, **settings: str) -> Any:
     """Return a session beside the given one: same cluster, own settings, so that the caller's stay as they are.
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agentlens.detect.handoff_limits import HandoffLimits
     from agentlens.distribute.lakes import SparkLake
     from agentlens.distribute.types import Schema
+    from agentlens.distribute.whole import Runs
 
 COLUMNS: Final = (
     *("run_id", "agent", "seq", "at", "ended_at", "kind", "tool", "target", "outcome", "lease", "open"),
@@ -76,16 +77,16 @@ def judged(
 ) -> SparkTables:
     """Judge every handoff of a lake; see `agentlens.distribute.spark.handoffs`."""
     selection = selection or Selection()
-    events = lake.events(COLUMNS).select(*_EVENTS)
-    worker = partial(_survey, selection=selection, least=whole.CHUNK_ROWS)
-    surveyed = kept(events.mapInArrow(worker, spark_schema(PIECES)))
+    buckets, whole_runs = lake.whole(COLUMNS)
+    worker = partial(_survey, whole_runs=whole_runs, selection=selection)
+    surveyed = kept(buckets.mapInArrow(worker, spark_schema(PIECES)))
     native = lake.table("receipts", RECEIPTS)
     with told(lake.files.root):
         moment = as_of or _newest(surveyed, native)
         places = None
         if selection.workflow is not None:
             places = pieces.fetched(surveyed, "places", _PLACES)
-    receipts = native.unionByName(_inferred(events, linked(table(surveyed, "links", LINKS))))
+    receipts = native.unionByName(_inferred(lake, linked(table(surveyed, "links", LINKS))))
     asked = _Asked(limits=limits, as_of=moment, keys=keys, selection=selection, places=places)
     by_operation = receipts.repartition("operation_id").sortWithinPartitions("operation_id")
     states = kept(
@@ -122,10 +123,12 @@ def _newest(surveyed: Any, native: Any) -> datetime | None:
     return pl.concat([seen["at"], said]).max()  # type: ignore[return-value]
 
 
-def _inferred(events: Any, groups: Any | None) -> Any:
+def _inferred(lake: SparkLake, groups: Any | None) -> Any:
     """Receipts that the events show, as a Spark frame of schema `RECEIPTS`."""
     if groups is None:
-        return _receipts_of(events, _EVENTS, "run_id")
+        buckets, whole_runs = lake.whole(COLUMNS)
+        return buckets.mapInArrow(partial(_infer_runs, whole_runs=whole_runs), spark_schema(RECEIPTS))
+    events = lake.events(COLUMNS).select(*_EVENTS)
     alone = events.join(groups, "run_id", "left_anti").select(*_EVENTS)
     together = events.join(groups, "run_id").select(*_GROUPED)
     ordered = together.repartition("group").sortWithinPartitions("group", "run_id", "agent", "seq")
@@ -141,11 +144,11 @@ def _receipts_of(events: Any, schema: Schema, by: str) -> Any:
 
 
 def _survey(
-    batches: Iterable[pa.RecordBatch], *, selection: Selection, least: int
+    batches: Iterable[pa.RecordBatch], *, whole_runs: Runs, selection: Selection
 ) -> Iterator[pa.RecordBatch]:
     """Say of whole runs what needs no other run."""
     place = 0
-    for frame in whole.whole_runs(batches, _EVENTS, least=least):
+    for frame in whole_runs.frames(batches):
         events = frame.lazy()
         chosen = selection.apply(events).select("run_id").unique()
         claimed = claims(events.join(chosen, on="run_id", how="semi")).collect()
@@ -173,8 +176,17 @@ def _infer(
 ) -> Iterator[pa.RecordBatch]:
     """Read receipts out of whole groups of runs."""
     for frame in whole.whole_runs(batches, schema, by=by, least=least):
-        events = frame.lazy().select(list(_EVENTS))
-        yield from to_batches(inferred_receipts(events).select(list(RECEIPTS)).collect(), RECEIPTS)
+        yield from _receipts(frame.select(list(_EVENTS)))
+
+
+def _infer_runs(batches: Iterable[pa.RecordBatch], *, whole_runs: Runs) -> Iterator[pa.RecordBatch]:
+    """Read receipts out of whole runs, none of which is linked with another."""
+    for frame in whole_runs.frames(batches):
+        yield from _receipts(frame)
+
+
+def _receipts(events: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    yield from to_batches(inferred_receipts(events.lazy()).select(list(RECEIPTS)).collect(), RECEIPTS)
 
 
 def _judge(batches: Iterable[pa.RecordBatch], *, asked: _Asked, least: int) -> Iterator[pa.RecordBatch]:

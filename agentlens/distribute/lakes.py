@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from agentlens.distribute import engine, whole
 from agentlens.distribute.engine import private, told
 from agentlens.distribute.files import Files
+from agentlens.distribute.sources import LARGEST
 from agentlens.distribute.types import spark_schema
+from agentlens.distribute.whole import Runs
 from agentlens.errors import EngineError, LakeError
 from agentlens.lake.manifest import MANIFEST, Manifest
 from agentlens.model.event import CONTENT, EVENTS
@@ -73,6 +76,25 @@ class SparkLake:
                 "(is a reader other than Spark's own set for Parquet?)"
             )
         return frame
+
+    def whole(self, columns: Sequence[str] | None = None) -> tuple[Any, Runs]:
+        """Return the buckets as a Spark frame, and how a worker makes whole runs of it.
+
+        Spark brings each file as it is and the worker decodes it: rows would cost the JVM many times what judging
+        them costs. A file too large for one value of a row comes as rows.
+        """
+        schema = {
+            name: dtype for name, dtype in self.event_schema.items() if columns is None or name in columns
+        }
+        entries = [bucket.events for _, bucket in sorted(self.manifest.buckets.items())]
+        as_files = bool(entries) and max(entry.bytes for entry in entries) <= LARGEST
+        runs = Runs(schema=schema, files=as_files, rows=engine.BATCH_ROWS, least=whole.CHUNK_ROWS)
+        if not as_files:
+            return self.events(columns).select(*schema), runs
+        beside = engine.private(self.session, **{"spark.sql.execution.arrow.maxRecordsPerBatch": "1"})
+        with told(self.files.root):
+            found = beside.read.format("binaryFile").load([self.files.at(entry.path) for entry in entries])
+        return found.select("content"), runs
 
     def table(self, name: str, schema: Schema) -> Any:
         """Return ``receipts``, ``branches`` or ``sessions`` as a Spark frame; empty where the lake has none."""

@@ -13,12 +13,11 @@ from agentlens.detect.lanes import check_kinds
 from agentlens.detect.loops import loops
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.runs import runs
-from agentlens.distribute import whole
 from agentlens.distribute.pieces import PIECES, ROWS, batches_of, packed
 from agentlens.distribute.tables import VERSIONS, SparkTables, kept
 from agentlens.distribute.types import spark_schema
 from agentlens.lake.store import bucket_of
-from agentlens.model.event import ACTIONS, EVENTS
+from agentlens.model.event import ACTIONS
 from agentlens.model.select import Selection
 from agentlens.model.verdict import EPISODES, RUNS, VERDICTS
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from agentlens.detect.policies import Policies
     from agentlens.detect.rules import Rule
     from agentlens.distribute.lakes import SparkLake
+    from agentlens.distribute.whole import Runs
 
 COLUMNS: Final = (
     *("run_id", "agent", "seq", "at", "ended_at", "workflow", "kind", "tool", "outcome", "external_input"),
@@ -65,16 +65,17 @@ def judged(
     """Judge every action of a lake; see `agentlens.distribute.spark.loops`."""
     check_kinds(actions)
     book = RuleBook.of(rule)
+    buckets, whole_runs = lake.whole(COLUMNS)
     worker = partial(
         _judge,
+        whole_runs=whole_runs,
         book=book,
         policies=policies,
         actions=tuple(actions),
         selection=selection or Selection(),
         buckets=max(lake.manifest.bucket_count, 1),
-        least=whole.CHUNK_ROWS,
     )
-    made = lake.events(COLUMNS).mapInArrow(worker, spark_schema(PIECES))
+    made = buckets.mapInArrow(worker, spark_schema(PIECES))
     facts = {
         "agentlens": __version__,
         "rule": book.default.name,
@@ -88,16 +89,16 @@ def judged(
 def _judge(
     batches: Iterable[pa.RecordBatch],
     *,
+    whole_runs: Runs,
     book: RuleBook,
     policies: Policies | None,
     actions: tuple[str, ...],
     selection: Selection,
     buckets: int,
-    least: int,
 ) -> Iterator[pa.RecordBatch]:
     """Judge the runs of one partition (in a worker)."""
     place = 0
-    for frame in whole.whole_runs(batches, {name: EVENTS[name] for name in COLUMNS}, least=least):
+    for frame in whole_runs.frames(batches):
         key = bucket_of(frame["run_id"][0], buckets)
         events = selection.apply(frame.lazy()).collect().lazy()
         verdicts = loops(events, book, policies, actions=actions).collect()

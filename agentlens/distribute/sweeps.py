@@ -9,13 +9,13 @@ import polars as pl
 
 from agentlens._version import __version__
 from agentlens.calibrate.sweep import TOTALS, sweep
-from agentlens.distribute import pieces, whole
+from agentlens.distribute import pieces
 from agentlens.distribute.engine import told
 from agentlens.distribute.loops import COLUMNS
 from agentlens.distribute.pieces import PIECES, batches_of, packed
 from agentlens.distribute.tables import VERSIONS, Derived, SparkTables, kept
-from agentlens.distribute.types import from_batch, spark_schema
-from agentlens.model.event import EVENTS, TIME
+from agentlens.distribute.types import spark_schema
+from agentlens.model.event import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentlens.calibrate.sweep import Sweep
     from agentlens.detect.policies import Policies
     from agentlens.distribute.lakes import SparkLake
+    from agentlens.distribute.whole import Runs
 
 ALERT_ROWS: Final = pl.Schema(
     {
@@ -79,15 +80,16 @@ def swept(
     actions: Sequence[str],
 ) -> SparkTables:
     """Try every cell on every run; see `agentlens.distribute.spark.sweep`."""
+    buckets, whole_runs = lake.whole(COLUMNS)
     worker = partial(
         _sweep,
+        whole_runs=whole_runs,
         cells=tuple(cells),
         runs=None if runs is None else frozenset(runs),
         policies=policies,
         actions=tuple(actions),
-        least=whole.CHUNK_ROWS,
     )
-    made = kept(lake.events(COLUMNS).mapInArrow(worker, spark_schema(PIECES)))
+    made = kept(buckets.mapInArrow(worker, spark_schema(PIECES)))
     return SparkTables(
         made=made,
         schemas={"alerts": ALERT_ROWS, "doubts": DOUBT_ROWS},
@@ -105,22 +107,21 @@ def swept(
 
 def events_of(lake: SparkLake, runs: Sequence[str]) -> pl.DataFrame:
     """Bring the events of some runs to this machine; see `agentlens.distribute.spark.events`."""
-    wanted = frozenset(runs)
-    schema = dict(lake.event_schema)
-    worker = partial(_of_runs, runs=wanted, schema=schema)
-    made = lake.events().mapInArrow(worker, spark_schema(PIECES))
+    buckets, whole_runs = lake.whole()
+    worker = partial(_of_runs, whole_runs=whole_runs, runs=frozenset(runs))
+    made = buckets.mapInArrow(worker, spark_schema(PIECES))
     with told("fetching events"):
         found = pieces.fetched(made, "events", lake.event_schema)
     return found.sort("run_id", "agent", "seq", maintain_order=True)
 
 
 def _of_runs(
-    batches: Iterable[pa.RecordBatch], *, runs: frozenset[str], schema: dict[str, pl.DataType]
+    batches: Iterable[pa.RecordBatch], *, whole_runs: Runs, runs: frozenset[str]
 ) -> Iterator[pa.RecordBatch]:
     """Pick the events of some runs out of a partition (in a worker)."""
     place = 0
-    for batch in batches:
-        frame = from_batch(batch, schema).filter(pl.col("run_id").is_in(list(runs)))
+    for every in whole_runs.frames(batches):
+        frame = every.filter(pl.col("run_id").is_in(list(runs)))
         yield from batches_of(packed("events", frame, place=place))
         place += frame.height // pieces.ROWS + 1
 
@@ -128,15 +129,15 @@ def _of_runs(
 def _sweep(
     batches: Iterable[pa.RecordBatch],
     *,
+    whole_runs: Runs,
     cells: tuple[Cell, ...],
     runs: frozenset[str] | None,
     policies: Policies | None,
     actions: tuple[str, ...],
-    least: int,
 ) -> Iterator[pa.RecordBatch]:
     """Sweep the runs of one partition (in a worker)."""
     place = 0
-    for frame in whole.whole_runs(batches, {name: EVENTS[name] for name in COLUMNS}, least=least):
+    for frame in whole_runs.frames(batches):
         chosen = frame if runs is None else frame.filter(pl.col("run_id").is_in(list(runs)))
         found = sweep_tables(sweep([chosen.lazy()], cells, policies=policies, actions=actions))
         found["versions"] = chosen.select(list(VERSIONS)).unique().sort(pl.all())

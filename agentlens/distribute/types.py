@@ -89,7 +89,10 @@ def to_batches(frame: pl.DataFrame, schema: Schema, rows: int = ROWS) -> Iterato
 
 
 def from_batch(batch: pa.RecordBatch, schema: Schema) -> pl.DataFrame:
-    """Return a batch of Spark's as a frame of exactly these columns and types."""
+    """Return a batch as a frame of exactly these columns and types; a column that it lacks is null."""
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    return frame.select(
+        pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype=dtype).alias(name)
+        for name, dtype in schema.items()
+    )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from agentlens.distribute.types import from_batch
 from agentlens.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from agentlens.distribute.types import Schema
 
@@ -72,3 +73,32 @@ def whole_runs(
             done, rows = [], 0
     if done or open_run:
         yield pl.concat([*done, *open_run])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """How a worker gets whole runs out of what Spark hands it: rows in order, or the bytes of whole bucket files.
+
+    ``rows``: of one batch read out of a file.
+    """
+
+    schema: Schema
+    files: bool
+    rows: int
+    least: int
+
+    def frames(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """Yield frames of whole runs; see `whole_runs`."""
+        if not self.files:
+            yield from whole_runs(batches, self.schema, least=self.least)
+            return
+        for batch in batches:
+            for content in batch.column("content"):
+                yield from whole_runs(self._decoded(content.as_buffer()), self.schema, least=self.least)
+
+    def _decoded(self, content: pa.Buffer) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one Parquet file; only the columns asked for are decoded."""
+        file = pq.ParquetFile(pa.BufferReader(content))
+        there = set(file.schema_arrow.names)
+        wanted = [name for name in self.schema if name in there]
+        yield from file.iter_batches(batch_size=self.rows, columns=wanted)

@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def session(args: Namespace) -> Iterator[Any]:
-    """Start Spark as ``--master`` says and stop it at the end."""
-    from agentlens.distribute.engine import start
+    """Start Spark as ``--master`` says and stop it at the end; one that runs already goes on."""
+    from agentlens.distribute.engine import is_running, start
 
+    ours = not is_running()
     shown = "true" if sys.stderr.isatty() else "false"
     found = start(args.master, {"spark.ui.showConsoleProgress": shown, "spark.log.level": "FATAL"})
     try:
         yield found
     finally:
-        found.stop()
+        if ours:
+            found.stop()
 
 
 def loops(args: Namespace) -> int:

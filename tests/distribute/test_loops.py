@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import agentlens
 from agentlens.detect import episodes, lanes, runs
 from agentlens.detect.rules import laps
-from agentlens.distribute import engine, spark, whole
+from agentlens.distribute import engine, lakes, spark, whole
 from agentlens.distribute.loops import COLUMNS
 
 
@@ -30,10 +30,15 @@ def test_the_tables_are_those_of_the_local_call(session: Any, small_lake: Path) 
         same(found, wanted)
 
 
+@pytest.mark.parametrize("largest", [lakes.LARGEST, 0], ids=["files", "rows"])
 def test_a_run_split_over_batches_is_one_run(
-    session: Any, small_lake: Path, monkeypatch: pytest.MonkeyPatch
+    session: Any, small_lake: Path, monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
-    """A run of 3,000 events in batches of 50 rows, judged in chunks of 100 rows beside short ones, is judged whole."""
+    """A run of 3,000 events in batches of 50 rows, judged in chunks of 100 rows beside short ones, is judged whole.
+
+    So it is where Spark brings files as they are, and where it brings rows.
+    """
+    monkeypatch.setattr(lakes, "LARGEST", largest)
     monkeypatch.setattr(engine, "BATCH_ROWS", 50)
     monkeypatch.setattr(whole, "CHUNK_ROWS", 100)
     with spark.loops(session, str(small_lake), rule=laps((3, 3))) as found:
