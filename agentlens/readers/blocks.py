@@ -24,6 +24,7 @@ _STUBS: Final = (
     "[Old tool result content cleared]",
     "[Old tool result content cleared by context management]",
     "<persisted-output>",
+    "Command running in background with ID: ",  # it has only begun; the id is another every time
 )
 _REFUSED_BY_PERSON: Final = (
     "The user doesn't want to proceed with this tool use",
@@ -153,7 +154,7 @@ class Calls:
             return
         call.answered = True
         self.answers[call.spot.lane] += 1
-        result = None if _is_begun(detail) else result_of(block.get("content", ABSENT))
+        result = result_of(block.get("content", ABSENT))
         text = result if isinstance(result, str) else ""
         failed = block.get("is_error") is True
         error = error_class(text) if failed else _interruption(detail)
@@ -306,11 +307,6 @@ def text_of(value: Any) -> str:
 
 def _is_trailer(block: Any) -> bool:
     return isinstance(block, dict) and text_of(block.get("text")).startswith(_TRAILER)
-
-
-def _is_begun(detail: Any) -> bool:
-    """Say whether a command was only begun in the background: what came back is the id of its task, new every time."""
-    return isinstance(detail, dict) and bool(detail.get("backgroundTaskId"))
 
 
 def _interruption(detail: Any) -> str | None:
