@@ -265,7 +265,9 @@ def gather(
 
     book = rule_book(rule)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
-    told = counted(loop_parts(opened, book, loaded, actions), len(opened.parts), progress or silent, "loops")
+    told = counted(
+        loop_parts(opened, book, loaded, actions), len(opened.parts), progress or silent, "judging loops"
+    )
     result = Loops.concat(told)
     events = opened.events().drop("args_text", "result_text", "extra", strict=False).collect()
     stamp = {name.replace("_", " "): value for name, value in result.metadata.items() if value}

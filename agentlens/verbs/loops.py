@@ -12,6 +12,8 @@ from agentlens.data import action_kinds, open_data
 from agentlens.judging import gather, loop_parts, write_loops
 from agentlens.model.enums import Verdict
 from agentlens.model.select import Selection
+from agentlens.reporting import counted
+from agentlens.verbs import waiting
 from agentlens.verbs.console import console, failing, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, tell_report, write_text, writing
 
@@ -53,7 +55,8 @@ def run(args: Namespace) -> int:
     tell_report(args.data, opened.report)
     if has_versions(args.rule):
         refuse_other_versions(args.rule, versions_of(opened), any_version=args.any_version)
-    found = _judged(args, loop_parts(opened, book, policies, kinds))
+    parts = counted(loop_parts(opened, book, policies, kinds), len(opened.parts), waiting.tell, "judging")
+    found = _judged(args, parts)
     if args.html:
         write_text(args.html, _page(opened, found, book, policies, kinds))
     if not args.json:
