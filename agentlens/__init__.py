@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from agentlens.explaining import explain
     from agentlens.lake import Lake
     from agentlens.reporting import make_report, write_report
-    from agentlens.reviewing import review_decisions, review_queue
 
 __all__ = [
     "AgentlensError",
@@ -44,8 +43,6 @@ __all__ = [
     "make_normaliser",
     "make_report",
     "resets",
-    "review_decisions",
-    "review_queue",
     "sql",
     "write_report",
 ]
@@ -63,8 +60,6 @@ _WHERE = {
     "explain": "agentlens.explaining",
     "compare": "agentlens.comparing",
     "make_report": "agentlens.reporting",
-    "review_decisions": "agentlens.reviewing",
-    "review_queue": "agentlens.reviewing",
     "write_report": "agentlens.reporting",
 }
 _MODULES = {"chart": "agentlens.chart", "datasets": "agentlens.datasets"}

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import agentlens
+from agentlens.reviewing import review_queue
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -64,7 +65,7 @@ def test_each_result_is_shown_and_is_inert(lake: Path) -> None:
     assert "certificate (" in said
     assert said.count("<h4>") == 3  # the answer, the rules, the certificate: not two dozen tables
     assert ".counterfactuals" in said
-    queue = agentlens.review_queue(lake)
+    queue = review_queue(lake)
     assert f"{queue.key.height} items" in queue._repr_html_()
     answers = [found, calibrated, queue, agentlens.handoffs(lake), agentlens.resets(lake)]
     answers += [agentlens.make_report(lake, labels=labels()), agentlens.compare(lake, against="gemini_cli")]
