@@ -6,6 +6,7 @@ chart of 100,000 runs is as small as one of ten.
 
 from agentlens.report.bars import episodes, verdicts
 from agentlens.report.calibration_charts import chain, chance, detection, pareto
+from agentlens.report.comparison import differences
 from agentlens.report.grid_charts import sweep
 from agentlens.report.handoff_charts import acknowledgement, latencies, operation
 from agentlens.report.lanes_chart import agents, lengths
@@ -21,6 +22,7 @@ __all__ = [
     "chain",
     "chance",
     "detection",
+    "differences",
     "episodes",
     "fixes",
     "gates",

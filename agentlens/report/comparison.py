@@ -78,7 +78,7 @@ def comparison_page(
         Section(
             anchor="differences",
             title="Differences",
-            picture=Picture.of(differences(told, names)),
+            picture=Picture.of(differences(measures, names)),
             table=listing(told, columns, caption=f"{names[0]} and {names[1]}", note=note),
         ),
         Section(
@@ -109,14 +109,25 @@ def comparison_page(
     )
 
 
-def differences(measures: pl.DataFrame, names: tuple[str, str]) -> alt.LayerChart:
-    """Draw the differences of shares with their intervals, around no difference."""
+def differences(
+    measures: pl.DataFrame | pl.LazyFrame, names: tuple[str, str] = ("first", "second")
+) -> alt.LayerChart:
+    """Draw the differences of shares with their intervals, around no difference.
+
+    Parameters
+    ----------
+    measures
+        Rows of `agentlens.comparing.SIDES`; those that are no shares (seconds, tokens, dollars) are left out.
+    names
+        What the two sides are called; the difference is the second minus the first.
+    """
+    told = measures.lazy().with_columns(pl.col("measure").replace(_WORDS).alias("said")).collect()
     rows: list[dict[str, Any]] = [
         {
             name: row[name] if name == "said" or row[name] is None else round(row[name], 5)
             for name in ("said", "difference", "low", "high")
         }
-        for row in measures.filter(pl.col("measure").is_in(_SHARES)).iter_rows(named=True)
+        for row in told.filter(pl.col("measure").is_in(_SHARES)).iter_rows(named=True)
     ]
     order = [row["said"] for row in rows]
     base = chart_of("differences").encode(

@@ -12,6 +12,7 @@ from agentlens.calibrate.latency import ACK_CURVE, ACK_LIMITS
 from agentlens.calibrate.pareto import AMOC, STABILITY
 from agentlens.calibrate.rates import RATES
 from agentlens.calibrate.recommend import CERTIFICATE
+from agentlens.comparing import SIDES
 from agentlens.model.handoff import HANDOFFS
 from agentlens.model.receipt import RECEIPTS
 from agentlens.model.reset import FUNNEL, RESETS
@@ -270,6 +271,17 @@ def fixes() -> pl.DataFrame:
     return filled(rows, CHANGES)
 
 
+def sides() -> pl.DataFrame:
+    """Two shares, one of them without limits, and a sum that is no share."""
+    told = [
+        ("flagged", 0.3, 0.4, 0.1, 0.02, 0.2),
+        ("false_alarm", 0.1, 0.05, -0.05, None, None),
+        ("stuck_s", 9.0, 5.0, -4.0, -6.0, -1.0),
+    ]
+    names = ("measure", "first", "second", "difference", "low", "high")
+    return filled([dict(zip(names, row, strict=True)) for row in told], SIDES)
+
+
 def drawings() -> dict[str, object]:
     """Every chart of these tables by its public name."""
     have = tables()
@@ -280,6 +292,7 @@ def drawings() -> dict[str, object]:
         "chain": charts.chain(certificate(), rates(), limit=0.05),
         "chance": charts.chance(chance()),
         "detection": charts.detection(curves(), within=8),
+        "differences": charts.differences(sides(), ("laps", "openhands")),
         "fixes": charts.fixes(fixes()),
         "gates": charts.gates(funnel()),
         "latencies": charts.latencies(handoffs()),
