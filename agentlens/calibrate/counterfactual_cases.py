@@ -60,6 +60,9 @@ CASE_FIXES = pl.Schema(
 alone: they cost nothing elsewhere.
 """
 
+CHANGES = pl.Schema({"change": pl.String(), "kind": pl.String(), **PRICE})
+"""One row a change for everyone, with what it costs."""
+
 MOST_TOOLS: Final = 12
 MOST_LATER: Final = 6
 _BASE: Final = 2**62
@@ -267,17 +270,20 @@ class Counterfactuals:
         if (self.ages[mine] >= 0).all():
             yield "wait", int(self.ages[mine].max())
 
-    def rows(self) -> pl.DataFrame:
-        """`CASE_FIXES` of every episode."""
+    def rows(self, episodes: Sequence[int] | None = None) -> pl.DataFrame:
+        """`CASE_FIXES` of every episode, or of those with these numbers."""
+        of_episode = self.found.of_episode
+        wanted = np.unique(of_episode) if episodes is None else np.asarray(episodes, dtype=np.int64)
         prices: dict[str, dict[str, int | None]] = {}
         told: list[dict[str, Any]] = []
-        for episode, fix in self._rows(self._now):
+        for episode, fix in self._rows(self._now[np.isin(of_episode[self._now], wanted)]):
             if fix.text not in prices:
                 prices[fix.text] = self.price(fix.kept)
             row = {"kind": fix.kind, "change": fix.text, "value": fix.value, "tool": fix.tool}
             told.append({**self._key(episode), **row, **prices[fix.text]})
         told += [
-            {**self._key(episode), **row, **self._alone(episode)} for episode, row in _evidence(self.found)
+            {**self._key(episode), **row, **self._alone(episode)}
+            for episode, row in _evidence(self.found, wanted)
         ]
         return (
             pl.DataFrame(told, schema=CASE_FIXES, orient="row")
@@ -292,14 +298,20 @@ class Counterfactuals:
         """Price of a change of one episode's own evidence."""
         return self.price(self.found.of_episode != episode)
 
+    def table(self) -> pl.DataFrame:
+        """`CHANGES` of every change `offered`, the cheapest first: incidents lost, then false alerts cleared."""
+        rows = [{"change": fix.text, "kind": fix.kind, **self.price(fix.kept)} for fix in self.offered()]
+        return pl.DataFrame(rows, schema=CHANGES, orient="row").sort(
+            "incidents_lost", "false_cleared", "delay_added", "change", descending=[False, True, False, False]
+        )
+
     def cheapest(self, *, most: int = 5) -> pl.DataFrame:
-        """Fixes one after the other, each on top of those before: ``kind, change`` and `PRICE` of what it adds.
+        """Fixes one after the other, each on top of those before: `CHANGES`, with what it adds and what is left then.
 
         Each time the one that clears most false alerts for the fewest incidents; it ends where none clears more
         false alerts than it loses incidents.
         """
         left, offered = np.ones(self.found.stuck.height, dtype=bool), self.offered()
-        schema = pl.Schema({"kind": pl.String(), "change": pl.String(), **PRICE})
         rows: list[dict[str, Any]] = []
         before = self.price(left)
         for _ in range(most):
@@ -316,10 +328,10 @@ class Counterfactuals:
                     each[1].text,
                 ),
             )
-            rows.append({"kind": fix.kind, "change": fix.text, **new, **gain})
+            rows.append({"change": fix.text, "kind": fix.kind, **new, **gain})
             left, before = left & fix.kept, new
             offered.remove(fix)
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(rows, schema=CHANGES, orient="row")
 
 
 def _more(new: dict[str, int | None], before: dict[str, int | None]) -> dict[str, int]:
@@ -328,8 +340,8 @@ def _more(new: dict[str, int | None], before: dict[str, int | None]) -> dict[str
     return {name: (new[name] or 0) - (before[name] or 0) for name in names}
 
 
-def _evidence(found: StuckEvents) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Changes of evidence that clear each episode.
+def _evidence(found: StuckEvents, episodes: Ints) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Changes of evidence that clear each of these episodes.
 
     Evidence that is new from event j on leaves ``i - j + 1`` events of a stretch that ends at i: a stuck event is
     cleared by a change at any of its last ``T - 1`` events but the first of the stretch. So the events are intervals,
@@ -338,7 +350,7 @@ def _evidence(found: StuckEvents) -> Iterator[tuple[int, dict[str, Any]]]:
     held = found.held.with_columns(
         low=pl.max_horizontal(pl.col("row") - pl.col("threshold") + 2, pl.col("row") - pl.col("stretch") + 2),
         episode=pl.Series(found.of_episode[found.held["event"].to_numpy()]),
-    )
+    ).filter(pl.col("episode").is_in(pl.Series(episodes).implode()))
     seq = found.lanes["seq"]
     for (episode,), mine in held.group_by("episode", maintain_order=True):
         if not mine["compares"].all():

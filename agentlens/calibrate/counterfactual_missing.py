@@ -34,6 +34,7 @@ def missing_evidence(
     *,
     policies: Policies | None = None,
     actions: Sequence[str] = ACTIONS,
+    most: int = MOST_STRETCHES,
 ) -> pl.DataFrame:
     """Tell what would have to be known, for each stretch of uncertain events.
 
@@ -48,10 +49,10 @@ def missing_evidence(
         Rows of `agentlens.calibrate.counterfactual_cases.CASE_FIXES` of kind ``missing_evidence``. ``alert_seq`` is the
         first event of the stretch, ``seqs`` the events whose evidence alone, known and unlike any other, settles it,
         or all that are needed together; ``value`` is how many are needed (1, or all of them). The longest
-        `MOST_STRETCHES` stretches are looked at, and the newest `MOST_TRIED` unknowns of each. It costs nothing
+        ``most`` stretches are looked at, and the newest `MOST_TRIED` unknowns of each. It costs nothing
         elsewhere: prices are null.
     """
-    doubts = _stretches(verdicts)
+    doubts = _stretches(verdicts, most)
     kept = events.filter(pl.col("kind").is_in(list(actions))) if "kind" in events.collect_schema() else events
     held = kept.join(doubts.lazy().select(_LANE).unique(), on=_LANE, how="semi").collect()
     tries = [one for stretch in doubts.iter_rows(named=True) for one in _tries(held, stretch)]
@@ -81,7 +82,7 @@ class _Try(NamedTuple):
     copy: pl.DataFrame
 
 
-def _stretches(verdicts: pl.DataFrame) -> pl.DataFrame:
+def _stretches(verdicts: pl.DataFrame, most: int) -> pl.DataFrame:
     """``run_id, agent, first, last``: neighbours that are uncertain for want of evidence, the longest first."""
     is_open = (pl.col("verdict") == str(Verdict.UNCERTAIN)) & (
         pl.col("reason") == str(Reason.MISSING_FINGERPRINT)
@@ -94,15 +95,18 @@ def _stretches(verdicts: pl.DataFrame) -> pl.DataFrame:
         .group_by(*_LANE, "number")
         .agg(first=pl.col("seq").min(), last=pl.col("seq").max(), events=pl.len())
     )
-    return found.sort("events", *_LANE, "first", descending=[True, False, False, False]).head(MOST_STRETCHES)
+    return found.sort("events", *_LANE, "first", descending=[True, False, False, False]).head(most)
 
 
 def _tries(held: pl.DataFrame, stretch: dict[str, Any]) -> Iterator[_Try]:
     """One unknown at a time, then all of them."""
+    # A verdict looks at nothing later, so the lane is copied up to the end of the stretch.
     mine = held.filter(
-        (pl.col("run_id") == stretch["run_id"]) & (pl.col("agent").fill_null("") == stretch["agent"])
+        (pl.col("run_id") == stretch["run_id"])
+        & (pl.col("agent").fill_null("") == stretch["agent"])
+        & (pl.col("seq") <= stretch["last"])
     )
-    asked = mine.filter(pl.col("progress_fingerprint").is_null() & (pl.col("seq") <= stretch["last"]))
+    asked = mine.filter(pl.col("progress_fingerprint").is_null())
     unknown = asked["seq"].sort().to_list()
     newest = unknown[-MOST_TRIED:]
     for seqs in (*((seq,) for seq in newest), tuple(unknown)):

@@ -10,13 +10,13 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
+from agentlens.calibrate.counterfactual_cases import Counterfactuals, case_fixes
 from agentlens.errors import SettingsError
 from agentlens.report.document import Badge, Case, Link, Step
 from agentlens.report.material import costed
 from agentlens.report.page import evidence_of, tools_of
 from agentlens.report.stretches import stretches
 from agentlens.report.strip import strip
-from agentlens.report.whatif import Alerts, fewest, separating
 from agentlens.report.words import count, duration, money, plural, shortened
 
 if TYPE_CHECKING:
@@ -42,16 +42,18 @@ HOW: Final = (
 class Bench:
     """What cases are made on: judged data, alerts under changes, and what repeats by chance.
 
-    ``events``, ``verdicts``: of the lanes that hold an episode. ``distinct``: effective actions by period;
-    ``unchanged``: share of repeated actions that saw the same again. ``notes``: tags of an episode (a label, a
-    cause) by run, lane and onset.
+    ``events``, ``verdicts``: of the lanes that hold an episode. ``episodes``: of `costed`, numbered as ``changes``
+    numbers them. ``stuck``: `HOLDS` of their stuck events where a period holds, with the ``episode``. ``distinct``:
+    effective actions by period; ``unchanged``: share of repeated actions that saw the same again. ``notes``: tags of
+    an episode (a label, a cause) by run, lane and onset.
     """
 
     made: Material
     events: pl.DataFrame
     verdicts: pl.DataFrame
-    alerts: Alerts
-    holds: pl.DataFrame
+    episodes: pl.DataFrame
+    changes: Counterfactuals
+    stuck: pl.DataFrame
     distinct: tuple[float, ...]
     unchanged: float
     notes: Mapping[tuple[str, str, int], tuple[Cell, ...]] = field(default_factory=dict)
@@ -64,12 +66,27 @@ class Bench:
         events = made.events.join(lanes.lazy(), on=["run_id", "agent"], how="semi").collect()
         holds = stretches(events.lazy(), made.book, made.actions)
         distinct, unchanged = effective_actions(made)
+        changes = case_fixes(
+            events.lazy(),
+            made.episodes,
+            made.verdicts,
+            made.book,
+            truth=truth,
+            policies=made.policies,
+            handoffs=made.boundaries.get("handoffs"),
+            actions=made.actions,
+        )
+        key = ["run_id", "agent", "alert_seq"]
+        numbers = changes.found.episodes.select("episode", *key)
+        stuck = changes.found.stuck.select("episode", "run_id", "agent", "seq")
+        holding = holds.filter(pl.col("excess") >= 0)
         return cls(
             made=made,
             events=events,
             verdicts=made.verdicts.join(lanes, on=["run_id", "agent"], how="semi"),
-            alerts=Alerts(found, made.verdicts, holds, truth),
-            holds=holds,
+            episodes=found.join(numbers, on=key, how="left", maintain_order="left"),
+            changes=changes,
+            stuck=stuck.join(holding, on=["run_id", "agent", "seq"]).sort("episode", "seq", "period"),
             distinct=distinct,
             unchanged=unchanged,
         )
@@ -102,7 +119,7 @@ def effective_actions(made: Material) -> tuple[tuple[float, ...], float]:
 
 
 def make_case(bench: Bench, row: dict[str, Any], number: int) -> Case:
-    """Tell one episode (a row of ``bench.alerts.episodes``)."""
+    """Tell one episode (a row of ``bench.episodes``)."""
     made = bench.made
     lane = strip(
         bench.events,
@@ -137,7 +154,7 @@ def letters(lane: Strip) -> str:
 
 def _peak(bench: Bench, row: dict[str, Any]) -> dict[str, Any]:
     """The stuck event of the episode at which the loop's own period has its longest stretch, and that of the alert."""
-    mine = bench.alerts.stuck.filter(
+    mine = bench.stuck.filter(
         (pl.col("episode") == row["episode"]) & (pl.col("period") == row["period"])
     ).sort("stretch", "seq", descending=[True, False])
     alert = mine.filter(pl.col("seq") == row["alert_seq"])
@@ -193,7 +210,7 @@ def _facts(bench: Bench, row: dict[str, Any], peak: dict[str, Any]) -> list[tupl
     spent = [f"{count(row['loop_events'])} actions", duration(row["stuck_us"])]
     spent += [f"{count(row['tokens'])} tokens", money(row["cost_usd"])]
     facts.append(("Spent inside", ", ".join(spent)))
-    facts += [(f"Cleared by: {change}", price) for change, price in counterfactuals(bench, row, peak)]
+    facts += [(f"Cleared by: {change}", price) for change, price in counterfactuals(bench, row["episode"])]
     link = address(bench.made.link, row["run_id"], row["trace_id"])
     if link:
         facts.append(("Trace", Link(text="open in your trace viewer", url=link)))
@@ -209,38 +226,23 @@ def _binding(first: dict[str, Any]) -> str:
     return f"both: actions and evidence had repeated for {acts}"
 
 
-def counterfactuals(bench: Bench, row: dict[str, Any], peak: dict[str, Any]) -> list[tuple[str, str]]:
+def counterfactuals(bench: Bench, episode: int) -> list[tuple[str, str]]:
     """Pairs of a change that clears this episode and its price elsewhere."""
-    alerts = bench.alerts
-    pairs = [
-        (change.text, _price(alerts, alerts.price(change))) for change in alerts.clearing(row["episode"])
-    ]
-    length, threshold, end = peak["stretch"], peak["threshold"], peak["place"]
-    where = separating(end - length + 1, end, threshold)
-    if where is None:
-        said = f"at least {plural(fewest(length, threshold), 'different result')} among its {length} actions"
-    else:
-        seqs = dict(
-            bench.holds.filter((pl.col("run_id") == row["run_id"]) & (pl.col("agent") == row["agent"]))
-            .select("place", "seq")
-            .iter_rows()
+    fixes = bench.changes.rows([episode]).rows(named=True)
+    return [(fix["change"], _price(fix, labelled=bench.changes.labelled)) for fix in fixes]
+
+
+def _price(fix: dict[str, Any], *, labelled: bool) -> str:
+    if fix["kind"] == "evidence":
+        return "a matter of this run: finer evidence there, or real progress"
+    if not labelled:
+        return (
+            f"clears {plural(fix['episodes_cleared'] - 1, 'other episode')} too; what that loses needs labels"
         )
-        said = f"one different result at any event from {seqs[where[0]]} to {seqs[where[1]]}"
-    return [*pairs, (said, "a matter of this run: finer evidence there, or real progress")]
-
-
-def _price(alerts: Alerts, price: dict[str, Any]) -> str:
-    others = price["episodes_cleared"] - 1
-    if alerts.truth is None:
-        return f"clears {plural(others, 'other episode')} too; what that loses needs labels"
-    later = (
-        ""
-        if not price["delay_added"]
-        else f", the others found {plural(price['delay_added'], 'action')} later"
-    )
+    later = f", the others found {plural(fix['delay_added'], 'action')} later" if fix["delay_added"] else ""
     return (
-        f"clears {plural(price['false_cleared'], 'false alert')} in all,"
-        f" loses {price['incidents_lost']} of {price['incidents_lost'] + price['incidents_left']} incidents{later}"
+        f"clears {plural(fix['false_cleared'], 'false alert')} in all,"
+        f" loses {fix['incidents_lost']} of {fix['incidents_lost'] + fix['incidents_left']} incidents{later}"
     )
 
 

@@ -49,7 +49,7 @@ def causes(bench: Bench, evaluation: Evaluation) -> pl.DataFrame:
     """Give each false alert the first cause that fits (`FALSE_ALERTS`)."""
     wrong = evaluation.alerts.filter(pl.col("false"))
     key = ["run_id", "agent", "alert_seq"]
-    rows = bench.alerts.episodes.join(wrong.select(*key, "place"), on=key).sort(key)
+    rows = bench.episodes.join(wrong.select(*key, "place"), on=key).sort(key)
     doubtful = _doubtful_runs(bench, evaluation)
     coarse = _coarse_tools(bench)
     healthy = int(evaluation.rates["healthy_events"][0])
@@ -202,7 +202,7 @@ def _by_chance(bench: Bench, row: dict[str, Any], healthy: int) -> bool:
     period = row["period"]
     if period > len(bench.distinct):
         return False
-    mine = bench.alerts.stuck.filter((pl.col("episode") == row["episode"]) & (pl.col("period") == period))
+    mine = bench.stuck.filter((pl.col("episode") == row["episode"]) & (pl.col("period") == period))
     compared = max(mine["stretch"].to_list()) - period
     evidence = 1.0 if bench.made.book.default.evidence == "none" else bench.unchanged
     expected = healthy * (evidence / bench.distinct[period - 1]) ** compared

@@ -18,7 +18,6 @@ from agentlens.report.listing import chance, listing, share
 from agentlens.report.misses import near_misses
 from agentlens.report.sampling import draw
 from agentlens.report.slices import LEAST, slices
-from agentlens.report.whatif import greedy
 from agentlens.report.words import count, plural
 
 if TYPE_CHECKING:
@@ -297,7 +296,7 @@ def where_false(bench: Bench, found: Evaluation) -> Part:
 
 def fixes(bench: Bench, calibrated: pl.DataFrame | None = None) -> Part:
     """Part 7: what would clear false alerts, and its price; ``calibrated``: what a calibration found on its splits."""
-    table, steps = bench.alerts.table(), greedy(bench.alerts)
+    table, steps = bench.changes.table(), bench.changes.cheapest()
     shown = [
         ("change", "change", "text"),
         ("false_cleared", "false alerts cleared", "count"),
@@ -421,5 +420,5 @@ def queue(bench: Bench, found: Evaluation) -> Part:
 
 
 def truth_of(found: Evaluation) -> pl.DataFrame:
-    """Return what `agentlens.report.whatif.Alerts` asks for."""
+    """Return what `agentlens.calibrate.counterfactual_cases.case_fixes` asks for."""
     return truth_rows(found.board).select("run_id", "agent", "seq", "false", "incident", "since")

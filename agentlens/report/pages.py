@@ -128,7 +128,7 @@ def _notes(found: Evaluation, alerts: pl.DataFrame) -> dict[tuple[str, str, int]
 
 def _false_first(bench: Bench, alerts: pl.DataFrame) -> pl.DataFrame:
     wrong = alerts.select("run_id", "agent", "alert_seq", false=pl.lit(True))
-    return bench.alerts.episodes.join(
+    return bench.episodes.join(
         wrong, on=["run_id", "agent", "alert_seq"], how="left", maintain_order="left"
     ).sort(pl.col("false").fill_null(value=False), descending=True, maintain_order=True)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentlens.report.strip import Frame
 
 _NAMES: Final = 36  # letters of a rule that a legend shows
-_KINDS: Final = {"threshold": "#0072b2", "period": "#e69f00", "tool": "#cc79a7", "evidence": "#009e73"}
+_KINDS: Final = {"threshold": "#0072b2", "period": "#e69f00", "exemption": "#cc79a7", "evidence": "#009e73"}
 _OTHERS: Final = ("#56b4e9", "#d55e00", "#aa3377", "#777777")
 
 
@@ -153,8 +153,9 @@ def fixes(table: Frame) -> alt.Chart:
     Parameters
     ----------
     table
-        Rows of `agentlens.report.whatif.CHANGES` or of `agentlens.calibrate.counterfactual.COUNTERFACTUALS`, of
-        whatever ``kind`` there are. Changes at one point are one point.
+        Rows of `agentlens.calibrate.counterfactual_cases.CHANGES` or of
+        `agentlens.calibrate.counterfactual.COUNTERFACTUALS`, of whatever ``kind`` there are. Changes at one point are
+        one point.
     """
     every = table.lazy().collect()
     name, cleared = (

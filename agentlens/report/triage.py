@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from agentlens.calibrate.counterfactual_missing import missing_evidence
 from agentlens.model.enums import Verdict
 from agentlens.report import charts
 from agentlens.report.cases import CASES, HOW, make_case
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from agentlens.report.cases import Bench
     from agentlens.report.material import Material
 
+MISSING: Final = 20
+"""So many uncertain stretches are tried with what they lack."""
 STALLED: Final = 4
 """From so many actions in a row that saw one and the same result, a silent run is listed as stalled."""
 
@@ -30,7 +33,7 @@ def triage(bench: Bench, *, cases: bool = True, sample: bool = True) -> list[Par
     """Parts of the loops' tab that need no labels; cases and sample can be left to those that have some."""
     made = bench.made
     parts = [_operating(made), _episodes(made)]
-    parts += [case_part(bench, bench.alerts.episodes)] if cases else []
+    parts += [case_part(bench, bench.episodes)] if cases else []
     parts += [_facts(made), _silent(made), _claims(made), _health(made)]
     return parts + ([_sample(made)] if sample else [])
 
@@ -124,7 +127,7 @@ def _episodes(made: Material) -> Part:
 
 
 def case_part(bench: Bench, episodes: pl.DataFrame) -> Part:
-    """Tell the first episodes of a frame (rows of ``bench.alerts.episodes``) one by one."""
+    """Tell the first episodes of a frame (rows of ``bench.episodes``) one by one."""
     rows = episodes.head(CASES)
     if rows.is_empty():
         return (), {}
@@ -203,6 +206,15 @@ def _silent(made: Material) -> Part:
         ("uncertain_events", "uncertain", "count"),
         ("stalled_events", "stalled", "count"),
     ]
+    missing = missing_evidence(
+        made.events, made.verdicts, made.book, policies=made.policies, actions=made.actions, most=MISSING
+    )
+    wanted = [
+        ("run_id", "run", "text"),
+        ("agent", "agent", "text"),
+        ("alert_seq", "uncertain from event", "count"),
+        ("change", "no loop with", "text"),
+    ]
     first = Section(
         anchor="uncertain",
         title="Uncertain runs",
@@ -217,6 +229,19 @@ def _silent(made: Material) -> Part:
         )
         if uncertain.height
         else None,
+        parts=(
+            Section(
+                anchor="missing",
+                title="What would have had to be recorded",
+                table=listing(
+                    missing,
+                    wanted,
+                    caption=f"Evidence that would settle an uncertain stretch; the {MISSING} longest are looked at",
+                ),
+            ),
+        )
+        if missing.height
+        else (),
     )
     second = Section(
         anchor="stalled",
@@ -230,7 +255,11 @@ def _silent(made: Material) -> Part:
         table=listing(stalled, shown, caption="Silent runs with stalled actions") if stalled.height else None,
     )
     section = Section(anchor="silent", title="Uncertain and stalled runs", parts=(first, second))
-    return (section,), {"uncertain_runs": uncertain, "stalled_runs": stalled}
+    return (section,), {
+        "uncertain_runs": uncertain,
+        "missing_evidence": missing,
+        "stalled_runs": stalled,
+    }
 
 
 def _claims(made: Material) -> Part:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import polars as pl
 
 from agentlens.calibrate.chance import CHANCE
+from agentlens.calibrate.counterfactual_cases import CHANGES
 from agentlens.calibrate.delay import DETECTION_CURVE
 from agentlens.calibrate.latency import ACK_CURVE, ACK_LIMITS
 from agentlens.calibrate.pareto import AMOC, STABILITY
@@ -17,7 +18,6 @@ from agentlens.model.handoff import HANDOFFS
 from agentlens.model.receipt import RECEIPTS
 from agentlens.model.reset import FUNNEL, RESETS
 from agentlens.report import charts
-from agentlens.report.whatif import CHANGES
 from tests.report.lanes import START, filled, tables
 
 SECOND = 1_000_000
@@ -262,7 +262,7 @@ def stability() -> pl.DataFrame:
 def fixes() -> pl.DataFrame:
     """Two changes at one point, one of another kind, and one of a kind that no colour is set for."""
     told = [
-        ("evidence of poll does not count (a poll)", "tool", 3, 0),
+        ("equal results of poll are no evidence (it is polled)", "exemption", 3, 0),
         ("confirm 1 event longer", "threshold", 1, 1),
         ("confirm 2 events longer", "threshold", 1, 1),
         ("link the receipt", "handoff", 2, 0),

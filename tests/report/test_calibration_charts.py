@@ -81,12 +81,12 @@ def test_changes_of_any_kind_are_drawn_of_both_tables() -> None:
     """Changes at one point are one point; a kind that nobody foresaw gets a colour of its own."""
     chart = charts.fixes(fixes())
     assert [(r["kind"], r["cleared"], r["lost"], r["changes"]) for r in data(chart)["fixes"]] == [
-        ("tool", 3, 0, 1),
+        ("exemption", 3, 0, 1),
         ("handoff", 2, 0, 1),
         ("threshold", 1, 1, 2),
     ]
     scale = chart.to_dict()["encoding"]["color"]["scale"]
-    assert scale["domain"] == ["threshold", "tool", "handoff"]
+    assert scale["domain"] == ["threshold", "exemption", "handoff"]
     assert len(set(scale["range"])) == 3
     priced = fixes().select(
         fix="change", false_alerts_cleared="false_cleared", incidents_lost="incidents_lost"

@@ -39,6 +39,9 @@ def test_triage_says_what_was_found_and_what_is_not_known() -> None:
     assert "it reached S = 10, 5 laps, from event 2 to 11" in said
     assert "new evidence closed it; 0 actions of the lane followed" in said
     assert page.tables["uncertain_runs"]["mostly"].to_list() == ["missing_fingerprint"]
+    missing = page.tables["missing_evidence"]
+    assert missing["run_id"].to_list() == page.tables["uncertain_runs"]["run_id"].to_list()
+    assert missing["change"][0] in said
     assert page.tables["stalled_runs"]["run_id"].to_list() == ["stalled"]
     assert page.tables["by_model"].filter(pl.col("model") == "m-1")["tokens"].to_list() == [1000]
 
@@ -50,7 +53,7 @@ def test_each_case_says_which_factor_bound_and_what_would_clear_it() -> None:
     assert "action: the actions had repeated for 4, the evidence for 6 already" in said
     assert "evidence: the actions had repeated for 8 already, the evidence for 4" in said
     assert "Cleared by: confirm 1 event longer clears 1 other episode too" in said
-    assert "Cleared by: one different result at any event from 2 to 5" in said
+    assert "Cleared by: new evidence from one event on, any of 3 to 5" in said
 
 
 def test_costs_that_are_not_exported_rank_last_and_are_dashes() -> None:
