@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from agentlens._version import __version__
+from agentlens.detect.columns import JUDGED
 from agentlens.detect.episodes import episodes
 from agentlens.detect.lanes import check_kinds
 from agentlens.detect.loops import loops
@@ -31,22 +32,6 @@ if TYPE_CHECKING:
     from agentlens.distribute.lakes import SparkLake
     from agentlens.distribute.whole import Runs
 
-COLUMNS: Final = (
-    *("run_id", "agent", "seq", "at", "ended_at", "workflow", "kind", "tool", "outcome", "external_input"),
-    *(
-        "action_signature",
-        "progress_fingerprint",
-        "milestone",
-        "error_class",
-        "attempt",
-        "retry_policy",
-        "lease",
-    ),
-    *("reachable", "hard_failure", "pause", "tokens_in", "tokens_out", "cost_usd"),
-    *("normaliser_version", "fingerprint_version", "key_id"),
-)
-"""What the loop detector looks at; only these are read."""
-
 SCHEMAS: Final = {"verdicts": VERDICTS, "episodes": EPISODES, "runs": RUNS}
 KEYS: Final = {
     "verdicts": ("run_id", "agent", "seq"),
@@ -65,7 +50,7 @@ def judged(
     """Judge every action of a lake; see `agentlens.distribute.spark.loops`."""
     check_kinds(actions)
     book = RuleBook.of(rule)
-    buckets, whole_runs = lake.whole(COLUMNS)
+    buckets, whole_runs = lake.whole(JUDGED)
     worker = partial(
         _judge,
         whole_runs=whole_runs,

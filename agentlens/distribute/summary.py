@@ -48,6 +48,21 @@ def verdict_counts(found: SparkTables) -> pl.DataFrame:
     return fetched(counted, _COUNTS).sort("runs", "verdict", descending=[True, False])
 
 
+def alarms(found: SparkTables) -> tuple[int, int, int]:
+    """Count runs: all, those with an alert, those with an alert or uncertain events."""
+    from pyspark.sql import functions as f
+
+    alarmed = f.col("alerts") > 0
+    doubted = alarmed | (f.col("uncertain_events") > 0)
+    counted = found["runs"].agg(
+        f.count(f.lit(1)).alias("runs"),
+        f.count_if(alarmed).alias("alarmed"),
+        f.count_if(doubted).alias("doubted"),
+    )
+    row = fetched(counted, dict.fromkeys(("runs", "alarmed", "doubted"), pl.Int64())).row(0)
+    return row[0], row[1], row[2]
+
+
 def event_verdicts(found: SparkTables) -> list[str]:
     """Return the verdicts that some event has, sorted."""
     rows = fetched(found["verdicts"].select("verdict").distinct(), {"verdict": pl.String()})

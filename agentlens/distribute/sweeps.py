@@ -9,9 +9,9 @@ import polars as pl
 
 from agentlens._version import __version__
 from agentlens.calibrate.sweep import TOTALS, sweep
+from agentlens.detect.columns import JUDGED
 from agentlens.distribute import pieces
 from agentlens.distribute.engine import told
-from agentlens.distribute.loops import COLUMNS
 from agentlens.distribute.pieces import PIECES, batches_of, packed
 from agentlens.distribute.tables import VERSIONS, Derived, SparkTables, kept
 from agentlens.distribute.types import spark_schema
@@ -80,7 +80,7 @@ def swept(
     actions: Sequence[str],
 ) -> SparkTables:
     """Try every cell on every run; see `agentlens.distribute.spark.sweep`."""
-    buckets, whole_runs = lake.whole(COLUMNS)
+    buckets, whole_runs = lake.whole(JUDGED)
     worker = partial(
         _sweep,
         whole_runs=whole_runs,

@@ -57,7 +57,13 @@ def loops(args: Namespace) -> int:
             print_json(found.fetch(args.table))
         else:
             episodes, count = summary.costliest(found, EPISODES_SHOWN)
-            tell(summary.verdict_counts(found), episodes, count, summary.reasons(found))
+            tell(
+                summary.verdict_counts(found),
+                episodes,
+                count,
+                summary.reasons(found),
+                summary.alarms(found),
+            )
             _next(args)
         return failing(summary.event_verdicts(found), args.fail_on, list(Verdict)) if args.fail_on else 0
 

@@ -113,35 +113,33 @@ def show(result: LoopSums, data: str) -> None:
     """Print what a person wants first: runs by verdict, then episodes with their evidence."""
     doubts = result.tally.filter(pl.col("verdict") == "uncertain").select("reason", "events")
     reasons = doubts.sort("events", "reason", descending=[True, False])
-    tell(result.counts(), result.episodes, result.episodes.height, reasons)
-    if result.runs.height:
-        console().print(alarm_rate(result.runs))
+    tell(result.counts(), result.episodes, result.episodes.height, reasons, alarms(result.runs))
     console().print(
         f"Next: agentlens health {data} · agentlens explain LAKE RUN SEQ · agentlens loops {data} --html loops.html"
     )
 
 
-def alarm_rate(runs: pl.DataFrame) -> str:
-    """Say in how many runs an alert was raised, with the exact interval of that share; few runs are said to be few.
+def alarms(runs: pl.DataFrame) -> tuple[int, int, int]:
+    """Count runs (`agentlens.detect.runs.RUNS`): all, those with an alert, those with an alert or uncertain events."""
+    alarmed = pl.col("alerts") > 0
+    doubted = alarmed | (pl.col("uncertain_events") > 0)
+    counted = runs.select(pl.len(), alarmed.sum().alias("alarmed"), doubted.sum().alias("doubted")).row(0)
+    return int(counted[0]), int(counted[1]), int(counted[2])
 
-    Parameters
-    ----------
-    runs
-        `agentlens.detect.runs.RUNS`: ``alerts`` and ``uncertain_events`` are read.
+
+def alarm_rate(runs: int, alarmed: int, doubted: int) -> str:
+    """Say in how many runs an alert was raised, with the exact interval of that share; few runs are said to be few.
 
     Examples
     --------
-    >>> alarm_rate(pl.DataFrame({"alerts": [0] * 30, "uncertain_events": [2] + [0] * 29}))
+    >>> alarm_rate(30, 0, 1)
     'Alarms: 0 of 30 runs, 0.0 % (exact 95 %: 0.0 to 11.6 %); 1 of 30 (0.1 to 17.2 %) if uncertain counted as alert.'
     """
     from agentlens.calibrate.intervals import THIN_CELL, clopper_pearson
 
-    alarmed = pl.col("alerts") > 0
-    doubted = alarmed | (pl.col("uncertain_events") > 0)
-    told = runs.select(alarmed.sum(), doubted.sum().alias("doubted")).row(0)
-    plain, wide = (clopper_pearson(int(count), runs.height) for count in told)
+    plain, wide = clopper_pearson(alarmed, runs), clopper_pearson(doubted, runs)
     said = f"Alarms: {_of(plain)} runs, {100 * (plain.value or 0):.1f} % (exact 95 %: {_limits(plain)})"
-    said += f"; {_of(wide)} ({_limits(wide)}) if uncertain counted as alert" if told[1] > told[0] else ""
+    said += f"; {_of(wide)} ({_limits(wide)}) if uncertain counted as alert" if doubted > alarmed else ""
     return said + (f"; thin: fewer than {THIN_CELL} runs." if plain.thin else ".")
 
 
@@ -153,7 +151,13 @@ def _limits(rate: Rate) -> str:
     return f"{100 * (rate.low or 0):.1f} to {100 * (1 if rate.high is None else rate.high):.1f} %"
 
 
-def tell(counts: pl.DataFrame, episodes: pl.DataFrame, episode_count: int, reasons: pl.DataFrame) -> None:
+def tell(
+    counts: pl.DataFrame,
+    episodes: pl.DataFrame,
+    episode_count: int,
+    reasons: pl.DataFrame,
+    alarmed: tuple[int, int, int],
+) -> None:
     """Print the sums and the costliest episodes, of which ``episodes`` holds at least the first `EPISODES_SHOWN`."""
     out = console()
     print_table(out, "Runs by final verdict", counts)
@@ -170,3 +174,5 @@ def tell(counts: pl.DataFrame, episodes: pl.DataFrame, episode_count: int, reaso
         out.print("No loop episodes.")
     if reasons.height:
         print_table(out, "Uncertain events, by what is missing", reasons)
+    if alarmed[0]:
+        out.print(alarm_rate(*alarmed))

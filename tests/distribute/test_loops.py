@@ -10,10 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import agentlens
-from agentlens.detect import episodes, lanes, runs
 from agentlens.detect.rules import laps
 from agentlens.distribute import engine, lakes, spark, whole
-from agentlens.distribute.loops import COLUMNS
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -64,8 +62,3 @@ def test_written_tables_are_read_by_polars(session: Any, small_lake: Path, tmp_p
         read = pl.read_parquet(tmp_path / "out" / f"{name}.parquet" / "*.parquet")
         assert_frame_equal(read, frame, check_row_order=False)
     assert session.conf.get("spark.sql.session.timeZone") == "America/New_York"
-
-
-def test_the_columns_read_are_all_that_detection_looks_at() -> None:
-    """A column that the detector begins to use has to be read here too."""
-    assert {*lanes._COLUMNS, "kind", *episodes._FACTS, *runs._FACTS} <= set(COLUMNS)
