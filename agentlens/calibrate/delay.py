@@ -223,7 +223,8 @@ def detection(
     Examples
     --------
     >>> rows = {"run_id": ["a", "b"], "task_group": ["a", "b"], "detected": [True, False], "delay_events": [3, None]}
-    >>> more = {"already": False, "guard_ended": False, "delay_us": None, "watched_events": 9, "watched_us": None}
+    >>> more = {"already": False, "guard_ended": False, "timed": False, "watched_events": 9}
+    >>> more |= {"delay_us": None, "watched_us": None}
     >>> frame = pl.DataFrame(rows).with_columns(**{k: pl.lit(v) for k, v in more.items()})
     >>> detection(frame, 10)["share", "restricted_mean", "median", "p90"].row(0)
     (0.5, 6.5, 3, None)
