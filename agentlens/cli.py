@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DONE, FINDINGS, BAD_INPUT = 0, 1, 2
+PANIC = "PanicException"
+"""What native code raises that may not go on, mostly for want of memory for a thread; it is no `Exception`."""
+ALL_WHOLE = (
+    "what was there before is whole; accepted: more memory, or fewer events at once (--since, --until)"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,22 +102,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except (MemoryError, OSError, RuntimeError) as error:
+    except (MemoryError, OSError, RuntimeError, ImportError) as error:
         if not _is_starved(error):
             raise
-        print(
-            f"agentlens {args.verb}: out of memory; what was there before is whole; "
-            "accepted: more memory, or fewer events at once (--since, --until)",
-            file=sys.stderr,
-        )
+        print(f"agentlens {args.verb}: out of memory; {ALL_WHOLE}", file=sys.stderr)
+        return BAD_INPUT
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        reason = str(error).partition("\n")[0]
+        print(f"agentlens {args.verb}: the engine stopped: {reason}; {ALL_WHOLE}", file=sys.stderr)
         return BAD_INPUT
     return code
 
 
 def _is_starved(error: BaseException) -> bool:
     """Whether the machine refused memory, in one of the ways in which Python says so."""
-    thread = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
-    return thread or isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return any(said in str(error) for said in ("can't start new thread", "failed to map segment"))
 
 
 if __name__ == "__main__":
