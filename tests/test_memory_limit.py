@@ -90,7 +90,8 @@ def test_loops_with_too_little_memory_give_the_right_tables_or_none(
     for megabytes in MORE_MB:
         fine.append(ended_well(limited(megabytes, "loops", str(lake), "--out", str(out), home=tmp_path)))
         found = pl.read_parquet(out / "verdicts.parquet")
-        assert found.equals(right.verdicts if any(fine) else before)
+        # one that was ended while it printed has written its tables
+        assert found.equals(right.verdicts) or (found.equals(before) and not any(fine))
     assert not fine[0]
     assert fine[-1]
     assert Lake.open(lake).events().collect().height == 9_000
@@ -110,7 +111,7 @@ def test_ingest_with_too_little_memory_leaves_a_whole_lake(
     for megabytes in MORE_MB:
         fine.append(ended_well(limited(megabytes, "ingest", str(other), "--into", str(lake), home=tmp_path)))
         held = Lake.open(lake).events().select("run_id", "seq").collect()
-        assert held.height == (12_600 if any(fine) else 600)
+        assert held.height == 12_600 or (held.height == 600 and not any(fine))
         assert held.is_unique().all()
     assert not fine[0]
     assert fine[-1]
