@@ -123,7 +123,7 @@ def test_a_stop_of_native_code_is_told_in_one_line(
     """The engine's panic is no `Exception` of Python; a verb ends with one line and code 2 all the same."""
 
     def panics(_args: object) -> int:
-        raise pl.exceptions.PanicException("no room for a thread\n  at somewhere")  # noqa: EM101
+        raise pl.exceptions.PanicException("no room for a thread\n  at somewhere")
 
     monkeypatch.setattr("agentlens.verbs.loops.run", panics)
     assert main(["loops", "anything"]) == 2
