@@ -229,22 +229,21 @@ class Source:
             raise unreadable(self.name, error) from error
         return sink.hexdigest()[:32]
 
-    def split(self, size: int) -> list[Source]:
-        """Cut a plain file of lines into ranges of whole lines, about ``size`` bytes each.
+    def split(self, size: int) -> Iterator[Source]:
+        """Yield ranges of whole lines of a plain file, about ``size`` bytes each, as they are found.
 
         A compressed file, a document, or a file of at most ``size`` bytes comes back as it is.
         """
         if self.size() <= size or not self.is_lines() or not self._plain():
-            return [self]
-        parts: list[Source] = []
+            yield self
+            return
         start, number = self.start, self.first_line
         end = self.start + self.size()
         with self.path.open("rb") as stream:
             while start < end:
                 stop, newlines = _next_cut(stream, start, min(start + size, end), end)
-                parts.append(replace(self, start=start, stop=stop, first_line=number))
+                yield replace(self, start=start, stop=stop, first_line=number)
                 start, number = stop, number + newlines
-        return parts
 
     def _plain(self) -> bool:
         with self.path.open("rb") as stream:
