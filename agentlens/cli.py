@@ -116,11 +116,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _is_starved(error: BaseException) -> bool:
+def _is_starved(error: BaseException | None) -> bool:
     """Whether the machine refused memory, in one of the ways in which Python says so."""
+    if error is None:
+        return False
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
-    return any(said in str(error) for said in ("can't start new thread", "failed to map segment"))
+    said = ("can't start new thread", "failed to map segment")
+    return any(words in str(error) for words in said) or _is_starved(error.__cause__)
 
 
 if __name__ == "__main__":
