@@ -139,10 +139,9 @@ def test_a_library_that_finds_no_room_to_load_is_told_as_want_of_memory(
     """Libraries wrap the loader's words in their own; any other failed import is a fault to be seen whole."""
 
     def lacks_room(_args: object) -> int:
-        try:
-            raise ImportError("x.so: failed to map segment from shared object")
-        except ImportError as error:
-            raise ImportError("this install seems to be broken") from error
+        raise ImportError("this install seems to be broken") from ImportError(
+            "x.so: failed to map segment from shared object"
+        )
 
     def is_missing(_args: object) -> int:
         raise ImportError("no module named x")
