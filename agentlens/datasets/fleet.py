@@ -16,6 +16,7 @@ from agentlens.datasets.records import canonical_events, native_events
 from agentlens.datasets.scenarios import SCENARIOS, Scenario
 from agentlens.datasets.story import PlantedRun, Script
 from agentlens.errors import SettingsError
+from agentlens.model.label import LABELS as LABEL_COLUMNS
 from agentlens.model.event import TIME
 
 if TYPE_CHECKING:
@@ -28,24 +29,8 @@ SEED = 20_261
 RUNS = 120
 START_MS = 1_793_606_400_000  # 2026-11-02T08:00:00Z
 
-LABELS = pl.Schema(
-    {
-        "run_id": pl.String(),
-        "agent": pl.String(),
-        "operation_id": pl.String(),
-        "handoff_id": pl.String(),
-        "scope": pl.String(),
-        "onset_seq": pl.Int64(),
-        "onset_hi_seq": pl.Int64(),
-        "end_seq": pl.Int64(),
-        "onset_at": TIME,
-        "end_at": TIME,
-        "label": pl.String(),
-        "kind": pl.String(),
-        "source": pl.String(),
-        "task_group": pl.String(),
-    }
-)
+_NEVER_PLANTED = ("observed_until", "label_version", "reviewer", "found_by")
+LABELS = pl.Schema((name, dtype) for name, dtype in LABEL_COLUMNS.items() if name not in _NEVER_PLANTED)
 """Labels as SPEC section 8 has them; columns that planted truth never fills are left out."""
 
 TRUTH = pl.Schema(
