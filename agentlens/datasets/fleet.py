@@ -16,8 +16,8 @@ from agentlens.datasets.records import canonical_events, native_events
 from agentlens.datasets.scenarios import SCENARIOS, Scenario
 from agentlens.datasets.story import PlantedRun, Script
 from agentlens.errors import SettingsError
-from agentlens.model.label import LABELS as LABEL_COLUMNS
 from agentlens.model.event import TIME
+from agentlens.model.label import LABELS as LABEL_COLUMNS
 
 if TYPE_CHECKING:
     from typing import Any
