@@ -12,6 +12,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "call_id": ("tool_call.id", "tool.id"),
     "input": ("input.value",),
     "output": ("output.value",),
+    "messages": ("llm.input_messages",),
+    "answer": ("llm.output_messages",),
     "model": ("llm.model_name", "embedding.model_name"),
     "tokens_in": ("llm.token_count.prompt",),
     "tokens_out": ("llm.token_count.completion",),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode
+from agentlens.readers.any_values import pairs, unions, value_of
 from agentlens.readers.base import Format, Record, Report
+from agentlens.readers.flat_messages import FLAT
 from agentlens.readers.frameworks import DETAILS
 from agentlens.readers.ids import hex_id, micros
 from agentlens.readers.otlp_logs import told_calls
@@ -304,7 +306,7 @@ def facts(attributes: Any) -> dict[str, Any]:
     try:
         return _facts(map(_KEY_AND_VALUE, attributes))
     except (TypeError, KeyError):  # an attribute of the wrong type costs only itself
-        return _facts(_unions(attributes))
+        return _facts(unions(attributes))
 
 
 def _facts(unions: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -314,6 +316,8 @@ def _facts(unions: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     for name, union in unions:
         wanted = wanted_of(name)
         if wanted is None:
+            if name.__class__ is str and name.startswith(FLAT):
+                found.setdefault("flat", []).append((name, value_of(union)))
             continue
         fact, rank, textual = wanted
         if fact in ranks and rank >= ranks[fact]:
@@ -327,65 +331,6 @@ def _facts(unions: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             found[fact] = value
             ranks[fact] = rank
     return found
-
-
-def _unions(attributes: list[Any]) -> Iterator[tuple[str, Any]]:
-    for attribute in attributes:
-        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str):
-            yield attribute["key"], attribute.get("value")
-
-
-def pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """Yield ``(name, value)`` of a list of OTLP attributes."""
-    for name, union in _unions(attributes if isinstance(attributes, list) else []):
-        yield name, value_of(union)
-
-
-def value_of(union: Any) -> Any:
-    """Return the value of an OTLP ``AnyValue``; None for an empty one.
-
-    >>> value_of({"arrayValue": {"values": [{"intValue": "3"}, {"stringValue": "x"}]}})
-    [3, 'x']
-    """
-    if not isinstance(union, dict):
-        return union if isinstance(union, (str, int, float)) else None
-    text = union.get("stringValue")
-    if text is not None:
-        return text if isinstance(text, str) else None
-    whole = union.get("intValue")
-    if whole is not None:
-        return _integer(whole)
-    for name, value in union.items():
-        if value is None:
-            continue
-        return _decoded(name.replace("_", "").lower(), value)
-    return None
-
-
-def _decoded(name: str, value: Any) -> Any:
-    if name == "stringvalue":
-        return value if isinstance(value, str) else None
-    if name == "intvalue":
-        return _integer(value)
-    if name == "doublevalue":
-        return value if isinstance(value, (int, float)) else None
-    if name in {"boolvalue", "bytesvalue"}:
-        return value
-    inner = value.get("values") if isinstance(value, dict) else None
-    if name == "arrayvalue":
-        return [value_of(item) for item in inner] if isinstance(inner, list) else None
-    if name == "kvlistvalue":
-        return dict(pairs(inner))
-    return None
-
-
-def _integer(value: Any) -> int | None:
-    if value.__class__ is int:
-        return value
-    try:
-        return int(value) if isinstance(value, str) and len(value) < 40 else None
-    except ValueError:
-        return None
 
 
 FORMAT = Format(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, otlp
 from agentlens.readers.addressees import handed_to
+from agentlens.readers.any_values import value_of
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.bodies import failure_in, status_class
 from agentlens.readers.ids import hex_id, micros
@@ -77,7 +78,7 @@ class _Records(otlp.Line):
         about.at = micros(raw.get("timeUnixNano", raw.get("time_unix_nano")), self.report) or micros(
             raw.get("observedTimeUnixNano", raw.get("observed_time_unix_nano")), self.report
         )
-        body = otlp.value_of(raw.get("body"))
+        body = value_of(raw.get("body"))
         inside = body if isinstance(body, dict) else {}
         found = list(self._found(name, {**inside, **told}, inside, about))
         for index, event in enumerate(found[:_MOST]):

@@ -10,7 +10,7 @@ from agentlens.readers import decode
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.inflate import Damage, opened
 from agentlens.readers.otlp import Line
-from agentlens.readers.spans import WANTED, Spans
+from agentlens.readers.spans import NAMES, Spans
 from agentlens.readers.wire import Wire
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _one(data: bytes, at: int, stop: int, offset: int, line: Line) -> Iterator[R
 
 
 def _events(data: bytes, at: int, stop: int, offset: int, line: Line) -> Iterator[Record]:
-    wire = Wire(data, WANTED)
+    wire = Wire(data, NAMES)
     empty = True
     for group in wire.groups(at, stop):
         empty = False

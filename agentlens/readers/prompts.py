@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
 from agentlens.readers.blocks import text_of
+from agentlens.readers.flat_messages import messages_of, undotted
 from agentlens.readers.message_pack import plain
 from agentlens.readers.messages import Call, Reply, is_message, steps
 
@@ -35,16 +36,24 @@ def told(facts: Mapping[str, Any]) -> tuple[list[Call], list[Reply]]:
     >>> len(calls), [(reply.call_id, reply.result) for reply in replies]
     (0, [('c', '7')])
     """
-    answer = _read(facts.get("answer", facts.get("output")), _ASKS)
-    prompt = _read(facts.get("messages", facts.get("input")), _REPLIES)
-    calls = [
+    flat = facts.get("flat")
+    asked, answered = messages_of(flat) if flat else ([], [])
+    calls, replies = _calls(answered), _newest(asked)
+    for name in ("answer", "output"):
+        calls = calls or _calls(undotted(_read(facts.get(name), _ASKS), "assistant"))
+    for name in ("messages", "input"):
+        replies = replies or _newest(undotted(_read(facts.get(name), _REPLIES), "user"))
+    return calls[:_MOST], replies
+
+
+def _calls(answer: Any) -> list[Call]:
+    return [
         step
         for message in _messages(answer)
         if message.get("role", message.get("type")) not in {"user", "human", "tool"}
         for step in steps(message)
         if isinstance(step, Call)
     ]
-    return calls[:_MOST], _newest(prompt)
 
 
 def _read(value: Any, marks: tuple[str, ...]) -> Any:

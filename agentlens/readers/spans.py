@@ -15,6 +15,7 @@ from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, prompts, traceloop
 from agentlens.readers.addressees import HANDOFF_TOOL, addressee, handed_to
 from agentlens.readers.bodies import failure_in, status_class
+from agentlens.readers.flat_messages import FLAT
 from agentlens.readers.messages import Call, Reply
 from agentlens.readers.span_values import amount, attempt, count, is_turn, text_of
 from agentlens.readers.tool_messages import tool_message
@@ -74,6 +75,17 @@ WANTED: Final = _ranked()
 fact is a text: then numbers are made one, and anything else is passed over."""
 
 
+class _Names:
+    """The names of attributes whose values are looked at."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in WANTED or (isinstance(name, str) and name.startswith(FLAT))
+
+
+NAMES: Final = _Names()
+"""All names in `WANTED`, and those of flattened messages."""
+
+
 @dataclass(slots=True)
 class Span:
     """One span: ids as text, times in microseconds, and the facts its attributes tell.
@@ -113,7 +125,10 @@ def facts_of(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     ranks: dict[str, int] = {}
     for name, value in attributes:
         wanted = WANTED.get(name)
-        if wanted is not None and value is not None:
+        if wanted is None:
+            if name.startswith(FLAT):
+                facts.setdefault("flat", []).append((name, value))
+        elif value is not None:
             fact, rank, textual = wanted
             told = text_of(value) if textual else value
             if (told != "" or not textual) and (fact not in facts or rank < ranks[fact]):
