@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
-from agentlens.readers import decode, otlp
+from agentlens.readers import decode, otlp, otlp_proto
 from agentlens.readers.addressees import handed_to
 from agentlens.readers.any_values import value_of
 from agentlens.readers.base import Format, Record, Report
@@ -36,24 +36,38 @@ _MOST: Final = 64
 
 
 def claim(head: Head) -> int:
-    """Claim requests that hold log records and no spans."""
-    found = [request for value in head.values for request in otlp.requests(value)]
-    return 96 if found and all(_LOGS & request.keys() for request in found) else 0
+    """Claim requests that hold log records and no spans, in JSON or in protobuf."""
+    if found := [request for value in head.values for request in otlp.requests(value)]:
+        return 96 if all(_LOGS & request.keys() for request in found) else 0
+    if head.magic or len(head.data) < 8:
+        return 0
+    first = otlp_proto.begun(head.data)
+    if first[:1] == b"{":
+        start = first[:256]
+        return 92 if b'"resourceLogs"' in start or b'"resource_logs"' in start else 0
+    return 92 if otlp_proto.held(first) == (False, True) else 0
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the calls that records ask for, once each, with what came back; and prompts, decisions, model calls."""
     calls: dict[tuple[str, str], RawEvent] = {}
+
+    def records(spans: Spans, report: Report, number: int) -> _Records:
+        return _Records(spans, report, number, calls)
+
+    if otlp_proto.begun(source.head().data):
+        yield from otlp_proto.requests(source, report, records)
+        return
     spans = Spans(report)
     if not source.is_lines():
         value = source.document(report, ("logRecords", "log_records", "spans"))
         if value is not ABSENT:
-            yield from _Records(spans, report, 0, calls).events(value)
+            yield from records(spans, report, 0).events(value)
         return
     for number, line in source.lines(report):
         value = decode.loads(line, report, number)
         if value is not ABSENT:
-            yield from _Records(spans, report, number, calls).events(value)
+            yield from records(spans, report, number).events(value)
 
 
 class _Records(otlp.Line):
@@ -208,9 +222,9 @@ def _before(at: int | None, milliseconds: Any) -> int | None:
 
 FORMAT = Format(
     name="otlp-logs",
-    version=1,
+    version=2,
     title="OTLP log records (GenAI events; Claude Code, Codex and Gemini CLI telemetry)",
-    recognised_by="resourceLogs without resourceSpans",
+    recognised_by="resourceLogs without resourceSpans, in JSON or in protobuf",
     proved_on="made-up records in the documented names; no public export is known",
     claim=claim,
     read=read,

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 _Made: TypeAlias = dict[str, Any]
 _DEPTH: Final = 40
 _RECORD: Final = "span or log"
+LOG: Final = "is a log record"
+"""Member that a log record has and a span has not."""
 _TRACE_ID: Final = b"\x0a\x10"  # field 1, sixteen bytes
 _HEX: Final = 32
+_LOG: Final = frozenset({b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x32", b"\x59"})
+"""First bytes of a log record: its time or what comes after; a span begins with its trace id."""
+_FIRST: Final = 946_684_800 * 10**9  # 2000
+_LAST: Final = 4_102_444_800 * 10**9  # 2100
 _KEY: Final = 0x0A  # field 1, bytes
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -66,9 +72,11 @@ _MESSAGES: Final[dict[str, dict[int, Field]]] = {
     "status": {2: Field("message", "text"), 3: Field("code", "integer")},
     "log": {
         1: Field("timeUnixNano", "time"),
+        5: Field("body", "value"),
         6: Field("attributes", "pair", many=True),
         9: Field("traceId", "hex"),
         10: Field("spanId", "hex"),
+        11: Field("observedTimeUnixNano", "time"),
         12: Field("eventName", "text"),
     },
     "pair": {1: Field("key", "text"), 2: Field("value", "value")},
@@ -94,12 +102,15 @@ class Wire:
     """Decodes requests; ``faults`` gathers ``(byte, reason)`` of what was left out.
 
     ``wanted``: names of the span attributes whose values are decoded, None for all. ``seen``: there was a trace
-    id of 16 bytes where a span or a log record has its own.
+    id of 16 bytes where a span or a log record has its own. ``spans`` and ``logs`` count what there was;
+    of log records only those with an id of a trace or a time of this century.
     """
 
     data: bytes
     wanted: Container[str] | None = None
     seen: bool = False
+    spans: int = 0
+    logs: int = 0
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     def groups(self, start: int, stop: int) -> Iterator[_Made]:
@@ -169,14 +180,23 @@ class Wire:
                 except WireError as error:
                     self.faults.append((begun, f"a record that is not OTLP: {error}"))
                 else:
-                    if found.kind == _RECORD and len(value.get("traceId", "")) == _HEX:
-                        self.seen = True
+                    if found.kind == _RECORD:
+                        self._count(value)
                     if found.many:
                         made.setdefault(found.name, []).append(value)
                     else:
                         made[found.name] = value
             at = end
         return made
+
+    def _count(self, record: _Made) -> None:
+        traced = len(record.get("traceId", "")) == _HEX
+        self.seen = self.seen or traced
+        if LOG not in record:
+            self.spans += traced
+            return
+        at = int(record["timeUnixNano"]) or int(record.get("observedTimeUnixNano", "0"))
+        self.logs += traced or _FIRST < at < _LAST
 
     def _lost(self, begun: int, stop: int, error: WireError) -> None:
         self.faults.append((begun, f"{error}; the {stop - begun} bytes from here on were set aside"))
@@ -234,8 +254,10 @@ class Wire:
             return self._pair(at, end, depth)
         if kind in _MESSAGES:
             return self._message(kind, at, end, depth)
-        if kind == _RECORD:  # a span begins with its trace id, a log record with its time
-            return self._message("log" if self.data[at : at + 1] == b"\x09" else "span", at, end, depth)
+        if kind == _RECORD:
+            if self.data[at : at + 1] not in _LOG:
+                return self._message("span", at, end, depth)
+            return {"timeUnixNano": "0", **self._message("log", at, end, depth), LOG: True}
         if kind == "hex":
             return self.data[at:end].hex()
         if kind == "time":

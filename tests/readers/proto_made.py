@@ -76,16 +76,24 @@ def span(one: dict[str, Any]) -> bytes:
 
 def log(one: dict[str, Any]) -> bytes:
     """Return a ``LogRecord``."""
-    made = fixed(1, int(one["timeUnixNano"])) + whole(2, 9) + attributes(6, one["attributes"])
-    made += part(9, bytes.fromhex(one["traceId"])) + part(10, bytes.fromhex(one["spanId"]))
-    return made + part(12, one["eventName"].encode())
+    made = fixed(1, int(one["timeUnixNano"])) if "timeUnixNano" in one else b""
+    made += whole(2, 9)
+    if one.get("body"):
+        made += part(5, value(one["body"]))
+    made += attributes(6, one["attributes"])
+    for number, name in ((9, "traceId"), (10, "spanId")):
+        if name in one:
+            made += part(number, bytes.fromhex(one[name]))
+    if "observedTimeUnixNano" in one:
+        made += fixed(11, int(one["observedTimeUnixNano"]))
+    return made + (part(12, one["eventName"].encode()) if one.get("eventName") else b"")
 
 
 def request(one: dict[str, Any]) -> bytes:
     """Return an export request of spans or of logs."""
     made = b""
     for group in one.get("resourceSpans", one.get("resourceLogs", [])):
-        body = part(1, attributes(1, group["resource"]["attributes"]))
+        body = part(1, attributes(1, group.get("resource", {}).get("attributes", [])))
         for scope in group.get("scopeSpans", group.get("scopeLogs", [])):
             records = [span(item) for item in scope.get("spans", [])]
             records += [log(item) for item in scope.get("logRecords", [])]

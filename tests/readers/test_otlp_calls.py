@@ -6,14 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import zstandard
 
 from agentlens.lake.direct import read_file
+from agentlens.readers import registry
+from agentlens.readers.source import Source
+from tests.readers import proto_made
 from tests.readers.lanes_made import NORMALISER
 from tests.readers.reading import events, records
 from tests.readers.spans_made import T0, TRACE, agent, attributes, lines, request, sid, tool, value
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agentlens.model.raw import RawEvent
 
 
 def logs(*rows: tuple[str, Any, dict[str, Any], dict[str, Any]]) -> bytes:
@@ -135,3 +141,57 @@ def test_junk_is_a_report() -> None:
     found, report = records(logs(*rows), "otlp-logs")
     assert not report.faults
     assert all(one.kind == "tool" for one in found)  # type: ignore[union-attr]
+
+
+def test_protobuf_tells_the_same_as_json(tmp_path: Path) -> None:
+    """One request, several behind their lengths (plain, zstd, JSON); records with and without a trace, or a time."""
+    plain = {"session.id": "s1", "tool_name": "Bash", "duration_ms": "1500", "tool_use_id": "u1"}
+    seen = {"observedTimeUnixNano": str(T0)}
+    for rows in (
+        ROWS,
+        (("claude_code.tool_result", {"success": "false"}, plain, seen), *ROWS),
+        (("claude_code.user_prompt", "", {"session.id": "s1"}, {}),),
+    ):
+        data = logs(*rows)
+        requests = [json.loads(line) for line in data.splitlines()]
+        if seen in [row[3] for row in rows]:
+            del requests[0]["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["timeUnixNano"]
+            data = lines(*requests)
+        messages = [proto_made.request(one) for one in requests]
+        expected = [_shown(one) for one in events(data)]
+        assert expected
+        for written in (
+            b"".join(messages),
+            proto_made.prefixed(*messages),
+            proto_made.prefixed(*map(zstandard.compress, messages)),
+            proto_made.prefixed(*data.splitlines()),
+        ):
+            path = tmp_path / "logs.bin"
+            path.write_bytes(written)
+            assert registry.sniff(Source.of(path).head()).name == "otlp-logs"
+            assert [_shown(one) for one in events(path)] == expected
+            assert read_file(path, NORMALISER).events.collect().height
+
+
+def _shown(one: RawEvent) -> tuple[Any, ...]:
+    names = (
+        "run_id",
+        "kind",
+        "tool",
+        "args",
+        "result",
+        "at",
+        "ended_at",
+        "error_class",
+        "call_id",
+        "identity",
+    )
+    return tuple(getattr(one, name) for name in names)
+
+
+def test_a_text_with_a_line_of_json_hides_no_protobuf(tmp_path: Path) -> None:
+    """The bytes of a request may hold whole lines of JSON: they are words of a span."""
+    one = request(tool(2, "find", 'first\n{"role": "user", "content": "x"}\nlast', "7"))
+    path = tmp_path / "spans.pb"
+    path.write_bytes(proto_made.request(one))
+    assert registry.sniff(Source.of(path).head()).name == "otlp-proto"
