@@ -10,9 +10,9 @@ from agentlens.detect.inferred_match import base_name
 def once(handoffs: pl.LazyFrame) -> pl.LazyFrame:
     """Leave one handoff where the tool that hands over and the caller's span of the agent tell of the same act.
 
-    The caller's span stands directly below the tool's and names the same addressee, or one of them names none. The
-    tool's handoff stays; ``inside`` is the caller's span, below which the agent's own stands. What the caller saw of a
-    failure, and that it is still open, is kept.
+    The caller's span stands directly below the tool's, or beside it (below the same span, and not begun before it), and
+    names the same addressee, or one of them names none. The tool's handoff stays; ``inside`` is the caller's span,
+    below which the agent's own stands. What the caller saw of a failure, and that it is still open, is kept.
     """
     schema = pl.Schema({**handoffs.collect_schema(), "inside": pl.String()})
     # eagerly: these are few rows, and a plan that refers to itself is written out once per reference
@@ -21,14 +21,29 @@ def once(handoffs: pl.LazyFrame) -> pl.LazyFrame:
 
 def _once(handoffs: pl.DataFrame) -> pl.DataFrame:
     tool = pl.col("span_id").is_not_null()
-    outer = handoffs.filter(tool).select("run_id", parent_span_id="span_id", above="handoff", asked="target")
+    outer = handoffs.filter(tool).select(
+        "run_id", "span_id", beside="parent_span_id", above="handoff", asked="target", asked_at="at"
+    )
     inner = handoffs.filter(~tool).drop_nulls(["parent_span_id", "place"])
     same = pl.col("asked").is_null() | pl.col("target").is_null() | (pl.col("asked") == pl.col("target"))
-    pairs = (
-        inner.join(outer, on=["run_id", "parent_span_id"])
+    below = (
+        inner.join(outer, left_on=["run_id", "parent_span_id"], right_on=["run_id", "span_id"])
         .filter(same)
         .sort("above", "at", "handoff", nulls_last=True)
         .unique("above", keep="first", maintain_order=True)
+        .select("above", "handoff")
+    )
+    siblings = (
+        inner.join(below, on="handoff", how="anti")
+        .join(outer, left_on=["run_id", "parent_span_id"], right_on=["run_id", "beside"])
+        .join(below, on="above", how="anti")
+        .filter(same, pl.col("asked_at") <= pl.col("at"))
+        .sort("at", "handoff", "asked_at", "above", descending=[False, False, True, False])
+        .select("above", "handoff")
+    )
+    pairs = (
+        pl.concat([below, _one_each(siblings)])
+        .join(inner, on="handoff")
         .select(
             "above", inside="place", twice="handoff", named="target", failed="error_class", left_open="open"
         )
@@ -42,6 +57,17 @@ def _once(handoffs: pl.DataFrame) -> pl.DataFrame:
         error_class=pl.coalesce("error_class", "failed"),
         open=pl.col("open") | pl.col("left_open").fill_null(value=False),
     ).select(*handoffs.columns, "inside")
+
+
+def _one_each(siblings: pl.DataFrame) -> pl.DataFrame:
+    """Give each caller's span, in order of time, the newest handoff before it that no other has been given."""
+    pairs: dict[str, str] = {}
+    given: set[str] = set()
+    for above, caller in siblings.iter_rows():
+        if above not in pairs and caller not in given:
+            pairs[above] = caller
+            given.add(caller)
+    return pl.DataFrame(list(pairs.items()), schema=siblings.schema, orient="row")
 
 
 def with_inside(handoffs: pl.LazyFrame) -> pl.LazyFrame:

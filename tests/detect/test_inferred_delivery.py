@@ -44,6 +44,34 @@ def test_another_addressee_or_place_is_another_handoff(other):
     assert len(told(trace(TOOL, other))) == 2
 
 
+def beside(second, to="writer", own="s1"):
+    """The tool that hands over, below the turn ``t``."""
+    return hand(second, to, own, span_id=own, parent_span_id="t", trace_id="r", ended_at=second, open=False)
+
+
+def test_a_callers_span_beside_the_tool_is_the_same_handoff():
+    """Tool and caller's span stand below one turn: one handoff, taken by the agent below the caller's span."""
+    own = span(3, "writer", 29, parent_span_id="s2", span_id="s3")
+    events = trace(beside(0), caller(1, parent="t"), own)
+    assert [row[0] for row in told(events)["r/lead/0"]] == ["delegated", "accepted", "completed"]
+    assert (len(told(events)), rules(events)) == (1, {"r/lead/0": "span.child"})
+
+
+def test_each_callers_span_belongs_to_one_tool():
+    """Two handoffs and two callers are two; a caller that began before the tool, or to another, is one more."""
+    twice = [
+        beside(0),
+        beside(1, own="s4"),
+        caller(2, parent="t"),
+        {**caller(3, parent="t"), "call_id": "s5"},
+    ]
+    for order in (twice, twice[::-1]):
+        assert len(told(trace(*order))) == 2
+    assert len(told(trace(beside(2), caller(1, parent="t")))) == 2
+    assert len(told(trace(beside(0), caller(1, to="editor", parent="t")))) == 2
+    assert len(told(trace(beside(0), caller(1, parent="t"), {**caller(2, parent="t"), "call_id": "s6"}))) == 2
+
+
 def consumer(second, link="s1", **more):
     """A queue's consumer in a trace of its own."""
     given = {
