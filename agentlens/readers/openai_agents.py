@@ -85,6 +85,11 @@ class _Payloads:
     begun: set[str] = field(default_factory=set)
     turns: dict[tuple[str, str], _Turn] = field(default_factory=dict)
     waiting: dict[tuple[str, str, str], deque[RawEvent]] = field(default_factory=dict)
+    known: dict[str, set[str]] = field(default_factory=dict)  # per trace, ids that its own answers asked for
+    heard: dict[str, dict[tuple[str, str], deque[str]]] = field(
+        default_factory=dict
+    )  # asked for before the trace
+    late: list[_Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.spans = Spans(self.report)
@@ -119,6 +124,7 @@ class _Payloads:
             yield from self._called(_Held(span, key, position, order))
             return
         elif kind in {"generation", "response"}:
+            self._listen(span.trace_id, data)
             yield from self._person(span, data, position, order + STEP // 2)
             yield from self._asked(data, above)
         yield from self.spans.events(span, position, order)
@@ -129,10 +135,32 @@ class _Payloads:
         """Yield the calls that no answer of the model was found for."""
         for turn in self.turns.values():
             yield from self._let_go(turn)
+        begun = {
+            (event.call_id, tool, args): event
+            for (_, tool, args), events in self.waiting.items()
+            for event in events
+        }
+        for held in self.late:
+            ids = self.heard.get(held.span.trace_id, {}).get(held.key, ())
+            known = next((one for one in ids if (one, *held.key) in begun), None)
+            yield from self._continued(held, begun.pop((known, *held.key), None) if known else None)
 
     def _let_go(self, turn: _Turn) -> Iterator[RawEvent]:
         for held in turn.held:
-            yield from self._resumed(held)
+            waiting = self.waiting.get((held.span.trace_id, *held.key))
+            if waiting:
+                yield from self._continued(held, waiting.popleft())
+            else:
+                self.late.append(held)
+
+    def _listen(self, trace_id: str, data: dict[str, Any]) -> None:
+        """Note the calls that a question to the model repeats and that no answer of this trace asked for."""
+        known = self.known.setdefault(trace_id, set())
+        for call_id, name, args in _calls(data.get("input")):
+            if call_id not in known:
+                known.add(call_id)
+                heard = self.heard.setdefault(trace_id, {})
+                heard.setdefault((name, args), deque()).append(call_id)
 
     def _called(self, held: _Held) -> list[RawEvent]:
         """Return the events of a call that was asked for, and remember it where it waits for a person."""
@@ -142,14 +170,22 @@ class _Payloads:
                 self.waiting.setdefault((held.span.trace_id, *held.key), deque()).append(event)
         return found
 
-    def _resumed(self, held: _Held) -> list[RawEvent]:
-        """Return the events of a call no answer asked for: where one waits, a person let that one go on."""
+    def _continued(self, held: _Held, begun: RawEvent | None) -> list[RawEvent]:
+        """Return the events of a call no answer asked for; ``begun``: the call that waited and that a person let go on.
+
+        Where that was in another trace, the model was told there of a call of this id, name and arguments.
+        """
         found = self.spans.events(held.span, held.position, held.order)
-        waiting = self.waiting.get((held.span.trace_id, *held.key))
-        if waiting and (calls := [event for event in found if event.kind == "tool"]):
-            begun = waiting.popleft()
-            calls[0].identity, calls[0].call_id = begun.identity, begun.call_id
-            calls[0].external_input = True
+        call = next((event for event in found if event.kind == "tool"), None)
+        if begun is not None and call is not None:
+            call.identity, call.call_id, call.external_input = begun.identity, begun.call_id, True
+            if call.run_id != begun.run_id:  # it stands where it began
+                call.run_id, call.trace_id, call.session = begun.run_id, begun.trace_id, begun.session
+                call.span_id, call.parent_span_id, call.agent = (
+                    begun.span_id,
+                    begun.parent_span_id,
+                    begun.agent,
+                )
         return found
 
     @staticmethod
@@ -169,6 +205,7 @@ class _Payloads:
         if not calls:
             return
         turn = self.turns.setdefault(above, _Turn())
+        self.known.setdefault(above[0], set()).update(call_id for call_id, _, _ in calls)
         for call_id, name, args in calls:
             turn.asked.setdefault((name, args), deque()).append(call_id)
         waiting, turn.held = turn.held, []
@@ -304,7 +341,7 @@ def _canonical(args: Any) -> str:
 
 FORMAT = Format(
     name="openai-agents",
-    version=2,
+    version=3,
     title="OpenAI Agents SDK trace and span payloads",
     recognised_by='"object": "trace" or "trace.span"',
     proved_on="three traces of version 0.24: handoff and failing tool, loop to the turn limit, waiting approval",

@@ -289,3 +289,44 @@ def test_a_call_that_a_person_let_go_on_is_the_one_that_waited() -> None:
     waited, refused, ran = (next(one for one in found if one.span_id == f"span_f{n}") for n in (1, 2, 3))
     assert (ran.identity, ran.call_id, ran.external_input) == (waited.identity, "c7", True)
     assert (waited.open, ran.open, refused.open) == (True, False, True)
+
+
+def resumed(group: str | None, **conversation: Any) -> list[dict[str, Any]]:
+    """Return two traces: a call waits in the first, is carried out in the second, whose next question repeats it."""
+    other = {"trace_id": "trace_2"}
+    asked = {"type": "function_call", "call_id": "c7", "name": "f", "arguments": '{"id":1}'} | conversation
+    came = {"type": "function_call_output", "call_id": asked["call_id"], "output": "ok"}
+    return [
+        TRACE | {"group_id": group},
+        answer("g1", "t1", 1, ("c7", "f", '{"id": 1}')),
+        call("f1", "t1", 2, output=None),
+        turn("t1", "Triage", "a1"),
+        agent("a1", None, "Triage"),
+        TRACE | {"id": "trace_2", "group_id": group},
+        call("f2", "t2", 30) | other,
+        turn("t2", "Triage", "a2") | other,
+        answer("g2", "t3", 31, input=[{"role": "user", "content": "x"}, asked, came]) | other,
+        turn("t3", "Triage", "a2") | other,
+        agent("a2", None, "Triage") | other,
+    ]
+
+
+@pytest.mark.parametrize("group", ["thread_7", None])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_call_that_goes_on_in_another_trace_is_one(group: str | None, order: int, tmp_path: Path) -> None:
+    """The conversation names the id of the call that waited: one action, in the lane and place where it began."""
+    rows = resumed(group)
+    rows = rows if order > 0 else [*rows[5:], *rows[:5]]
+    path = tmp_path / "two.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    found = judged(path)
+    run = group or "trace_1"
+    assert found.select("run_id", "agent", "tool", "open").rows() == [(run, "Triage", "f", False)]
+
+
+@pytest.mark.parametrize("other", [{"call_id": "c8"}, {"name": "g"}, {"arguments": "{}"}])
+def test_without_its_id_a_call_in_another_trace_is_another(other: dict[str, Any], tmp_path: Path) -> None:
+    """Equal names and arguments alone prove nothing."""
+    path = tmp_path / "two.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in resumed("thread_7", **other)), "utf-8")
+    assert judged(path)["open"].to_list() == [True, False]
