@@ -15,6 +15,7 @@ _EXIT: Final = re.compile(r"\s*(?:Error: )?Exit code:? (-?\d{1,4})\s*(?:\n|$)", 
 _CODES: Final = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
 _FLAGS: Final = ("isError", "is_error")
 _CLASS: Final = re.compile(r"\s*((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout))(?:[:(]|\s*$)")
+_MODULE: Final = re.compile(r"(?:[A-Za-z_<][\w<>]*[.$])+([A-Z]\w*)")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 _MARKS: Final = ("rror", *_CODES)
 _AROUND: Final = frozenset(
@@ -30,6 +31,16 @@ _STATUS: Final = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit", 5
 _SERVER: Final = range(500, 600)
 _FAILING: Final = range(400, 600)
 _DEEP: Final = 3
+
+
+def class_name(error: str) -> str:
+    """Return the name of an exception's class without the module it is in; anything else as it is.
+
+    >>> class_name("openai.RateLimitError"), class_name("java.net.SocketTimeoutException"), class_name("http.500")
+    ('RateLimitError', 'SocketTimeoutException', 'http.500')
+    """
+    found = _MODULE.fullmatch(error)
+    return found[1] if found else error
 
 
 def failure_in(result: Any) -> str | None:
@@ -97,13 +108,17 @@ def _told(body: dict[str, Any]) -> str | None:
         if not error.strip():
             return None
         found = _CLASS.match(error)
-        return found[1] if found else status_class(body.get("status_code", body.get("code"))) or "tool_error"
+        return (
+            class_name(found[1])
+            if found
+            else status_class(body.get("status_code", body.get("code"))) or "tool_error"
+        )
     if not isinstance(error, dict) or not error:
         return None
     named = error.get("type", error.get("name"))
     known = status_class(error.get("code", error.get("status")))
     if known is None and isinstance(named, str) and _WORD.fullmatch(named):
-        return named
+        return class_name(named)
     return known or "tool_error"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
-from agentlens.readers.bodies import failure_in
+from agentlens.readers.bodies import class_name, failure_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,7 +315,7 @@ def error_of(result: Any) -> str | None:
         return "error"
     last = result.rstrip().rsplit("\n", 1)[-1]
     named = re.match(r"([A-Za-z_][\w.]*)(?::|$)", last)
-    return named[1] if named else "error"
+    return class_name(named[1]) if named else "error"
 
 
 def text_of(value: Any) -> str:

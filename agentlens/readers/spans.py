@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers import decode, frameworks, genai, openinference, prompts, traceloop
 from agentlens.readers.addressees import HANDOFF_TOOL, addressee, handed_to
-from agentlens.readers.bodies import failure_in, status_class
+from agentlens.readers.bodies import class_name, failure_in, status_class
 from agentlens.readers.flat_messages import FLAT
 from agentlens.readers.messages import Call, Reply
 from agentlens.readers.span_values import amount, attempt, count, is_turn, text_of
-from agentlens.readers.tool_messages import tool_message
+from agentlens.readers.tool_messages import single, tool_message
 from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
@@ -292,6 +292,7 @@ class Spans:
             result = traceloop.unwrapped(result, "output")
         if args is ABSENT or result is ABSENT:
             args, result = _noted(span, args, result)
+        args = single(args)
         to = addressee(span, "tool", tool, args)
         if to is not None:
             return [self._handoff(span, position, tool, to)]
@@ -465,8 +466,8 @@ def _failure(span: Span, result: Any) -> tuple[str | None, Any]:
     """
     if span.status != "error":
         if span.facts.get("failed") in {"error", "true"}:  # the span went well, the tool did not
-            return span.facts.get("error") or "unknown", result
-        return (None if span.status else span.facts.get("error")), result
+            return class_name(span.facts.get("error", "")) or "unknown", result
+        return (None if span.status else class_name(span.facts.get("error", "")) or None), result
     error, text = _class_of(span), _detail(span)
     if error in _BUBBLES:
         return None, ABSENT
@@ -479,8 +480,7 @@ def _class_of(span: Span) -> str:
     """Return the class of the failure a span tells of, "" where it does not say."""
     exception = next((facts for name, _, facts in span.notes if name == "exception"), {})
     error: str = exception.get("error", "") or span.facts.get("error", "")
-    last = error.rsplit(".", 1)[-1]
-    return last if last in _BUBBLES else error
+    return class_name(error)
 
 
 def _detail(span: Span) -> str:

@@ -11,6 +11,8 @@ from agentlens.readers import decode
 _REPEATED: Final = re.compile(r"content=(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")")
 _CALL_ID: Final = re.compile(r"\btool_call_id='([^']{1,120})'")
 _NAME: Final = re.compile(r"\bname='([^']{1,120})'")
+_ARGUMENT: Final = "__arg1"
+_SHOWN: Final = re.compile(r"\s*\{'__arg1': '([^'\\]*)'\}\s*")
 _MARK: Final = "tool_call_id"
 
 
@@ -51,6 +53,23 @@ def tool_message(value: Any) -> ToolMessage | None:
     return ToolMessage(
         value["content"], call_id, name if isinstance(name, str) else "", value.get("status") == "error"
     )
+
+
+def single(args: Any) -> Any:
+    """Return the one text that a tool of a single argument was called with; any other arguments as they are.
+
+    LangChain calls that argument ``__arg1`` where a model asks for it, and hands over the text alone.
+
+    >>> single('{"__arg1": "red shoes"}'), single("red shoes"), single({"q": "red shoes"})
+    ('red shoes', 'red shoes', {'q': 'red shoes'})
+    """
+    told = args
+    if isinstance(args, str) and _ARGUMENT in args[:24]:
+        shown = _SHOWN.fullmatch(args)
+        told = {_ARGUMENT: shown[1]} if shown else decode.attempt(args)
+    if isinstance(told, dict) and told.keys() == {_ARGUMENT} and isinstance(told[_ARGUMENT], str):
+        return told[_ARGUMENT]
+    return args
 
 
 def _repeated(text: str) -> ToolMessage | None:

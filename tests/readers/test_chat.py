@@ -244,7 +244,7 @@ def test_arguments_are_kept_as_they_are(arguments: Any, args: Any) -> None:
         ("ValueError: bad", "ValueError"),
         ("Error: KeyError('name')\n Please fix your mistakes.", "KeyError"),
         ("Error: Keys are missing", "error"),
-        ("Traceback (most recent call last):\n  File x\nmod.MyError: bad", "mod.MyError"),
+        ("Traceback (most recent call last):\n  File x\nmod.MyError: bad", "MyError"),
         ("Errors were found in 3 files", None),
         ("No Error: fine", None),
     ],

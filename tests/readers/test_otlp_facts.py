@@ -114,3 +114,30 @@ def test_other_log_records_are_counted_by_name() -> None:
     found, report = records(lines({"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]}))
     assert not found
     assert report.unknown == {"log record gen_ai.user.message": 1}
+
+
+@pytest.mark.parametrize("args", ['{"__arg1": "red shoes"}', "{'__arg1': 'red shoes'}", "red shoes"])
+def test_a_tool_of_one_argument_is_called_with_the_text(args: str) -> None:
+    """LangChain names it ``__arg1`` where a model asks, and not where the tool runs: the same call."""
+    plain = {"openinference.span.kind": "TOOL", "tool.name": "search", "input.value": args}
+    assert only(lines(request(span(2, "search", plain))), "tool").args == "red shoes"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("openai.RateLimitError", "RateLimitError"),
+        ("java.net.SocketTimeoutException", "SocketTimeoutException"),
+        ("app.<locals>.MyError", "MyError"),
+        ("timeout", "timeout"),
+        ("500", "500"),
+        ("server.error", "server.error"),
+    ],
+)
+def test_a_class_is_named_without_its_module(said: str, error: str) -> None:
+    """As other exports of the same failure name it; codes and words stay."""
+    note = {"name": "exception", "attributes": attributes({"exception.type": said}), "timeUnixNano": "0"}
+    failed = {"status": {"code": 2}}
+    assert only(lines(request(tool(2, "f", "{}", events=[note], **failed))), "tool").error_class == error
+    plain = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "error.type": said}
+    assert only(lines(request(span(3, "f", plain, **failed))), "tool").error_class == error
