@@ -109,7 +109,7 @@ class _Log:
         evaluation = next(
             (text for key in ("eval_id", "run_id") if (text := text_of(about.get(key)))), self.name
         )
-        lane = Lane(run_id=f"{evaluation}/{own or number}_epoch_{text_of(sample.get('epoch')) or 1}")
+        lane = Lane(run_id=self._run_id(sample, f"{own or number}", evaluation))
         versions = about.get("packages")
         common = {
             "workflow": task or None,
@@ -125,6 +125,16 @@ class _Log:
             for name, value in common.items():
                 setattr(event, name, value)
             yield event
+
+    def _run_id(self, sample: dict[str, Any], own: str, evaluation: str) -> str:
+        """Name one execution of a sample.
+
+        A retried evaluation has a new id, keeps that of its task, and copies the samples that were done into its own
+        log, with their ids; those that failed it carries out anew, under other ids.
+        """
+        name = f"{own}_epoch_{text_of(sample.get('epoch')) or 1}"
+        task, execution = text_of(self.about.get("task_id")), text_of(sample.get("uuid"))
+        return f"{task}/{name}/{execution}" if task and execution else f"{evaluation}/{name}"
 
     def _events(self, sample: dict[str, Any], lane: Lane) -> Iterator[RawEvent]:
         kept = sample.get("transcript")
@@ -265,7 +275,7 @@ def _as_chat(message: dict[str, Any]) -> dict[str, Any]:
 
 FORMAT = Format(
     name="inspect",
-    version=2,
+    version=3,
     title="Inspect logs (.eval archives and .json)",
     recognised_by="members header.json, _journal/, samples/ in a zip; or an eval with task and model",
     proved_on="three logs of the tool's own tests",

@@ -13,9 +13,11 @@ import pytest
 from agentlens.detect.inferred import inferred_receipts
 from agentlens.detect.loops import loops
 from agentlens.detect.rules import laps
+from agentlens.lake.direct import read_file
 from agentlens.readers import registry
 from agentlens.readers.inspect_ai import verdict
 from agentlens.readers.source import Source
+from tests.readers.lanes_made import NORMALISER
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
 from tests.readers.test_real_loops import events as assembled
@@ -339,3 +341,21 @@ def test_an_attempt_given_up_is_named_by_its_message_where_its_traceback_names_n
     """Either may be empty or cut."""
     found = told(error_retries=[{"message": "RateLimitError('x')", "traceback": "t"}])
     assert [e["error_class"] for e in found if e["kind"] == "retry"] == ["RateLimitError"]
+
+
+def test_a_retried_evaluation_counts_its_copies_once(tmp_path: Path) -> None:
+    """A sample that was done is copied into the new log; one that failed is carried out anew, a run of its own."""
+    done = sample(tool(1), tool(3, "y"), uuid="u1", scores={"includes": {"value": "C"}})
+    failed = {**sample(tool(5), uuid="u2", error={"message": "x"}), "id": "b"}
+    again = {**sample(tool(7), uuid="u3"), "id": "b"}
+    for name, own, samples in (("one.json", "e1", (done, failed)), ("two.json", "e2", (done, again))):
+        about = EVAL | {"eval_id": own, "run_id": f"r-{own}", "task_id": "t1"}
+        log = {**json.loads(document(*samples)), "eval": about}
+        (tmp_path / name).write_text(json.dumps(log))
+    found = read_file(tmp_path, NORMALISER).events.filter(pl.col("kind").is_in(["tool", "verdict"])).collect()
+    assert found.group_by("run_id", "kind").len().sort("run_id", "kind").rows() == [
+        ("t1/b_epoch_1/u2", "tool", 1),
+        ("t1/b_epoch_1/u3", "tool", 1),
+        ("t1/s_epoch_1/u1", "tool", 2),
+        ("t1/s_epoch_1/u1", "verdict", 1),
+    ]
