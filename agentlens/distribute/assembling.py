@@ -105,6 +105,7 @@ def _bucket(key: int, frames: list[pl.DataFrame], placing: Placing) -> Iterator[
         "dropped": nonzero(made.counts, "dropped"),
         "folded": nonzero(made.counts, "folded"),
         "elsewhere": nonzero(made.elsewhere, "elsewhere"),
+        "disputed": nonzero(made.disputed, "disputed"),
         "records": rows.height,
         "events": made.events.height,
     }

@@ -42,6 +42,7 @@ class BucketEntry:
     """The two files of a bucket, whose rows are in it, and what of each source is not an event of its own.
 
     ``dropped``: said twice. ``folded``: part of another's event. ``elsewhere``: told by a better export.
+    ``disputed``: runs that another source tells otherwise.
     """
 
     records: FileEntry
@@ -51,6 +52,7 @@ class BucketEntry:
     dropped: dict[str, int] = field(default_factory=dict)
     folded: dict[str, int] = field(default_factory=dict)
     elsewhere: dict[str, int] = field(default_factory=dict)
+    disputed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import polars as pl
 
 from agentlens.lake.forgotten import unnamed
 from agentlens.lake.fresh import Fresh
+from agentlens.lake.gather import gathered
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
 from agentlens.lake.names import SESSIONS, Names
 from agentlens.lake.reading import table_schemas
@@ -207,11 +208,11 @@ class _Rewrite:
         if old is not None:
             stays = self._stays(old)
             if not moved.is_empty():
-                stays = stays.join(moved.lazy(), on="run_id", how="anti")
+                stays = stays.filter(~pl.col("run_id").is_in(moved["run_id"].to_list()))
             frames.append(stays)
         if not frames:
             return None
-        rows = pl.concat([aligned(frame, self.schema) for frame in frames]).collect()
+        rows = gathered(frames, self.schema)
         if rows.is_empty():
             return None
         rows = self._unnamed(rows, "parent_run_id").sort(IN_SOURCE, nulls_last=True)
@@ -225,6 +226,7 @@ class _Rewrite:
             dropped=nonzero(made.counts, "dropped"),
             folded=nonzero(made.counts, "folded"),
             elsewhere=nonzero(made.elsewhere, "elsewhere"),
+            disputed=nonzero(made.disputed, "disputed"),
         )
 
     def _unnamed(self, rows: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -94,6 +94,17 @@ def _line(one: Planned, read: PieceRead | None, manifest: Manifest) -> SourceRep
 
 def _notes(mine: set[str], manifest: Manifest, settings: Settings) -> Iterator[str]:
     """Say what else in the lake does not go with what was just read."""
+    told = [source for source in manifest.sources.values() if source.id in mine]
+    counts = {
+        one.id: _sum({one.id}, (bucket.disputed for bucket in manifest.buckets.values())) for one in told
+    }
+    if runs := max(counts.values(), default=0):
+        named = sorted(one.name.rpartition("/")[2] for one in told if counts[one.id])
+        yield (
+            f"{runs} runs of one name are told differently by several files, and became one run each "
+            f"({', '.join(named[:4])}{', ...' if len(named) > 4 else ''}); if they are different runs, keep such files "
+            "in lakes of their own"
+        )
     others = [source for source in manifest.sources.values() if source.id not in mine]
     version, key = settings.normaliser.version, settings.normaliser.key.key_id
     old = sum(source.normaliser_version != version for source in others)

@@ -15,11 +15,12 @@ import polars as pl
 
 from agentlens.errors import SchemaError
 from agentlens.model.event import CONTENT, EVENTS
+from agentlens.model.once import said_once
 from agentlens.model.record import RECORDS
 from agentlens.normalise.asked import promote
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
-from agentlens.normalise.merge import columns_of, join_twins, merge
+from agentlens.normalise.merge import columns_of, disputed, join_twins, merge
 from agentlens.normalise.prefer import prefer_readers
 
 
@@ -28,11 +29,13 @@ class Assembled:
     """Events, and per ``source_id`` how many records were ``dropped`` (said twice) and ``folded`` into one.
 
     ``elsewhere``: per ``source_id`` how many were left out because a better export of their run tells them.
+    ``disputed``: per ``source_id`` how many of its runs another source tells otherwise.
     """
 
     events: pl.DataFrame
     counts: pl.DataFrame
     elsewhere: pl.DataFrame
+    disputed: pl.DataFrame
 
 
 def assemble(records: pl.LazyFrame) -> pl.LazyFrame:
@@ -63,13 +66,16 @@ def assembled(records: pl.DataFrame) -> Assembled:
     missing = [name for name in RECORDS if name not in records.columns]
     if missing:
         raise SchemaError(f"records lack the columns {', '.join(missing)}; accepted: the record table")
-    records = records.select(columns_of(records))
+    # one name throughout: a large run is there once or twice, not once a step
+    records = said_once(records.select(columns_of(records)))
     # agents first: merging keeps one of two spans, and those below the other still look for theirs
-    named = inherit_agents(with_sessions(records))
-    merged, counts = merge(join_twins(named))
-    kept, elsewhere = prefer_readers(promote(merged))
-    ordered = carry_external(choose(order(mark_instances(kept))))
-    return Assembled(_finished(fill_run_facts(ordered)), counts, elsewhere)
+    records = inherit_agents(with_sessions(records))
+    otherwise = disputed(records)
+    records, counts = merge(join_twins(records))
+    records, elsewhere = prefer_readers(promote(records))
+    records = order(mark_instances(records))
+    records = _finished(fill_run_facts(carry_external(choose(records))))
+    return Assembled(records, counts, elsewhere, otherwise)
 
 
 def sessions_of(records: pl.LazyFrame) -> pl.LazyFrame:

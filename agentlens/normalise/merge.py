@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agentlens.model.event import CONTENT
+from agentlens.model.event import ACTIONS, CONTENT
 from agentlens.model.record import RECORDS
 
 KEY = ("run_id", "identity")
@@ -104,6 +104,41 @@ def join_twins(records: pl.DataFrame) -> pl.DataFrame:
         .with_columns(identity=pl.coalesce("outer", "identity"))
         .drop("outer")
     )
+
+
+def disputed(records: pl.DataFrame) -> pl.DataFrame:
+    """Count, per ``source_id``, the runs that another source of the same format tells otherwise.
+
+    They share the run's name and nothing else: at least half of the actions that both number alike are different
+    calls. Spans are named all over the world, and left out.
+
+    Parameters
+    ----------
+    records
+        `RECORDS` rows, run ids final, not merged yet.
+
+    Returns
+    -------
+    pl.DataFrame
+        ``source_id, disputed``, sorted.
+    """
+    placed = pl.col("identity").is_not_null() & ~pl.col("identity").str.starts_with("span:")
+    told = records.lazy().filter(
+        placed & pl.col("kind").is_in(ACTIONS) & pl.col("action_signature").is_not_null()
+    )
+    by = ["run_id", "reader"]
+    several = told.group_by(by).agg(n=pl.col("source_id").n_unique()).filter(pl.col("n") > 1)
+    runs = (
+        told.join(several, on=by, how="semi")
+        .group_by(*by, "identity")
+        .agg(sources=pl.col("source_id").n_unique(), calls=pl.col("action_signature").n_unique())
+        .filter(pl.col("sources") > 1)
+        .group_by(by)
+        .agg(share=(pl.col("calls") > 1).mean())
+        .filter(pl.col("share") >= 0.5)
+    )
+    rows = told.join(runs, on=by, how="semi").group_by("source_id")
+    return rows.agg(disputed=pl.col("run_id").n_unique().cast(pl.Int64)).sort("source_id").collect()
 
 
 def _folded(columns: list[str]) -> list[pl.Expr]:
