@@ -12,6 +12,7 @@ from agentlens.readers.otlp import Line
 from agentlens.readers.plain_spans import (
     STEP,
     is_client,
+    is_consumer,
     linked,
     mapping,
     notes_of,
@@ -117,6 +118,7 @@ def _span(record: dict[str, Any], report: Report) -> Span | None:
         link[0],
         linked_span=link[1],
         client=is_client(record.get("kind")),
+        consumer=is_consumer(record.get("kind")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -34,3 +35,14 @@ def test_without_a_link_or_as_a_producer_it_is_a_fact(more: dict[str, Any]) -> N
 def test_an_agent_span_of_a_consumer_stays_an_agent() -> None:
     """Its own link counts, as before."""
     assert kinds(agent(1, "Writer", kind=5, links=LINK)) == [("agent", OTHER, sid(7))]
+
+
+def test_a_span_of_phoenix_with_a_link_is_a_start_too() -> None:
+    """Where an answer of its interface has kept kind and links; most have lost both."""
+    link = {"context": {"trace_id": OTHER, "span_id": sid(7)}, "attributes": {}}
+    row = {
+        "name": "process jobs", "span_kind": "UNKNOWN", "parent_id": None, "kind": "SpanKind.CONSUMER", "links": [link],
+        "context": {"trace_id": "a" * 32, "span_id": sid(1)}, "start_time": "2026-11-30T10:00:00Z",
+    }  # fmt: skip
+    (event,) = events(json.dumps([row]).encode())
+    assert (event.kind, event.parent_run_id, event.call_id) == ("accept", OTHER, sid(7))

@@ -292,3 +292,27 @@ def test_a_failure_is_named_by_the_line_behind_the_frames(tmp_path: Path, said: 
     assert call.error_class == error
     (call,) = read("braintrust", tmp_path, [braintrust(1, "tool", "f", error=said)])
     assert call.error_class == error
+
+
+def test_weave_calls_in_dotted_columns(tmp_path: Path) -> None:
+    """As the download of the calls page writes them: the same calls as nested ones."""
+    nested = [
+        weave(1, None, "Ann.run", attributes={"weave": {"kind": "agent"}}, display_name="Ann"),
+        weave(2, 1, "search", inputs={"q": 1, 'a"/~b': [1]}, output={"hits": 0}),
+        weave(3, 1, "complete", summary={"usage": {"m-4.1": {"prompt_tokens": 4, "completion_tokens": 1}}}),
+    ]
+    dotted = [
+        weave(1, None, "Ann.run", display_name="Ann") | {"attributes.weave.kind": "agent"},
+        weave(2, 1, "search") | {"inputs.q": 1, 'inputs.a"/~b': [1], "output.hits": 0},
+        weave(3, 1, "complete")
+        | {"summary.usage.m-4.1.prompt_tokens": 4, "summary.usage.m-4.1.completion_tokens": 1},
+    ]
+    for row in dotted:
+        for name in ("inputs", "output", "parent_id"):
+            if not row[name]:
+                del row[name]
+    found = [read("weave", tmp_path, rows) for rows in (nested, dotted)]
+    shown = [[(*fact[:3], str(fact[3]), str(fact[4]), *fact[5:]) for fact in facts(one)] for one in found]
+    assert [json.loads(one[1][3]) for one in shown] == [{"q": 1, 'a"/~b': [1]}] * 2
+    assert [row[:3] + row[4:] for row in shown[0]] == [row[:3] + row[4:] for row in shown[1]]
+    assert [(one[2].model, one[2].tokens_in, one[2].tokens_out) for one in found] == [("m-4.1", 4, 1)] * 2

@@ -1,23 +1,72 @@
--- W&B Weave: calls as JSON (lines or an array, nested members).
+-- W&B Weave: calls as JSON (lines or an array; members nested, or in columns with dotted names).
 --
 -- Weave has no kinds of its own unless an op declares one. Where none does, a call that holds no other call is an
 -- action: of a model where it used tokens, else of a tool. Inputs that are references are compared as references.
 -- Proved on: made-up rows of the documented columns; no public export is known.
-WITH RECURSIVE document AS (
-  SELECT * FROM read_json(
-    getvariable('source'), maximum_object_size = 1073741824,
-    columns = {
-      id: 'VARCHAR', trace_id: 'VARCHAR', parent_id: 'VARCHAR', op_name: 'VARCHAR', display_name: 'VARCHAR',
-      inputs: 'JSON', output: 'JSON', exception: 'VARCHAR', summary: 'JSON', attributes: 'JSON',
-      started_at: 'VARCHAR', ended_at: 'VARCHAR', thread_id: 'VARCHAR', deleted_at: 'VARCHAR', project_id: 'VARCHAR'
-    }
-  )
+WITH RECURSIVE rows AS (
+  SELECT json AS line, list_sort(json_keys(json)) AS members
+  FROM read_json_objects(getvariable('source'), maximum_object_size = 1073741824)
+  WHERE json_type(json) = 'OBJECT'
+),
+document AS (
+  SELECT
+    line ->> 'id' AS id, line ->> 'trace_id' AS trace_id, nullif(line ->> 'parent_id', '') AS parent_id,
+    line ->> 'op_name' AS op_name, line ->> 'display_name' AS display_name,
+    nullif(line ->> 'exception', '') AS exception, nullif(line ->> 'started_at', '') AS started_at,
+    nullif(line ->> 'ended_at', '') AS ended_at, nullif(line ->> 'thread_id', '') AS thread_id,
+    nullif(line ->> 'deleted_at', '') AS deleted_at, line ->> 'project_id' AS project_id,
+    coalesce(
+      CASE WHEN json_type(line -> 'inputs') <> 'NULL' THEN line -> 'inputs' END,
+      to_json(map_from_entries(list_transform(
+        nullif(list_filter(members, lambda m: starts_with(m, 'inputs.')), []),
+        lambda m: {
+          'k': m[8:],
+          'v': json_extract(line, '/' || replace(replace(m, '~', '~0'), '/', '~1'))
+        }
+      )))
+    ) AS inputs,
+    coalesce(
+      CASE WHEN json_type(line -> 'output') <> 'NULL' THEN line -> 'output' END,
+      to_json(map_from_entries(list_transform(
+        nullif(list_filter(members, lambda m: starts_with(m, 'output.')), []),
+        lambda m: {
+          'k': m[8:],
+          'v': json_extract(line, '/' || replace(replace(m, '~', '~0'), '/', '~1'))
+        }
+      )))
+    ) AS output,
+    coalesce(
+      CASE WHEN json_type(line -> 'attributes') <> 'NULL' THEN line -> 'attributes' END,
+      to_json(map_from_entries(list_transform(
+        nullif(list_filter(members, lambda m: starts_with(m, 'attributes.')), []),
+        lambda m: {
+          'k': m[12:],
+          'v': json_extract(line, '/' || replace(replace(m, '~', '~0'), '/', '~1'))
+        }
+      )))
+    ) AS attributes,
+    coalesce(
+      CASE WHEN json_type(line -> 'summary') <> 'NULL' THEN line -> 'summary' END,
+      to_json(map_from_entries(list_transform(
+        nullif(list_filter(members, lambda m: starts_with(m, 'summary.')), []),
+        lambda m: {
+          'k': m[9:],
+          'v': json_extract(line, '/' || replace(replace(m, '~', '~0'), '/', '~1'))
+        }
+      )))
+    ) AS summary
+  FROM rows
 ),
 named AS (
   SELECT *,
     coalesce(nullif(regexp_extract(op_name, '/op/([^:/]+)', 1), ''), op_name, display_name, 'op') AS name,
-    lower(coalesce(attributes -> 'weave' ->> 'kind', attributes ->> 'kind', '')) AS declared,
-    CASE WHEN json_type(summary -> 'usage') = 'OBJECT' THEN json_keys(summary -> 'usage')[1] END AS model
+    lower(coalesce(attributes -> 'weave' ->> 'kind', attributes ->> '/weave.kind', attributes ->> 'kind', '')) AS declared,
+    -- dotted, the name of a model stands between `usage.` and the last part
+    coalesce(
+      CASE WHEN json_type(summary -> 'usage') = 'OBJECT' THEN json_keys(summary -> 'usage')[1] END,
+      list_filter(list_transform(
+        json_keys(summary), lambda m: regexp_extract(m, '^usage\.(.+)\.\w+_tokens$', 1)), lambda m: m <> '')[1]
+    ) AS model
   FROM document
   WHERE id IS NOT NULL AND op_name IS NOT NULL AND deleted_at IS NULL
 ),
@@ -45,7 +94,7 @@ lanes AS (
   SELECT id, arg_min(agent, step) FILTER (agent IS NOT NULL) AS lane FROM climb GROUP BY ALL
 ),
 kinds AS (
-  SELECT calls.*, coalesce(lanes.lane, '') AS lane, summary -> 'usage' -> model AS used,
+  SELECT calls.*, coalesce(lanes.lane, '') AS lane, summary -> 'usage' -> model AS used, '/usage.' || replace(replace(model, '~', '~0'), '/', '~1') AS lead,
     nullif(regexp_extract(name, '^(?:transfer|hand_?off|delegate)_to_(\w+)$', 1), '') AS addressee,
     -- the line behind the frames of the last traceback, else the last line
     regexp_extract(coalesce(
@@ -68,9 +117,11 @@ SELECT
   thread_id AS session,
   CASE WHEN sort = 'model' THEN model END AS model,
   CASE WHEN sort = 'model' THEN
-    try_cast(coalesce(used ->> 'input_tokens', used ->> 'prompt_tokens') AS BIGINT) END AS tokens_in,
+    try_cast(coalesce(used ->> 'input_tokens', used ->> 'prompt_tokens',
+      summary ->> (lead || '.input_tokens'), summary ->> (lead || '.prompt_tokens')) AS BIGINT) END AS tokens_in,
   CASE WHEN sort = 'model' THEN
-    try_cast(coalesce(used ->> 'output_tokens', used ->> 'completion_tokens') AS BIGINT) END AS tokens_out,
+    try_cast(coalesce(used ->> 'output_tokens', used ->> 'completion_tokens',
+      summary ->> (lead || '.output_tokens'), summary ->> (lead || '.completion_tokens')) AS BIGINT) END AS tokens_out,
   project_id AS workflow,
   coalesce(trace_id, id) AS trace_id,
   id AS span_id,
