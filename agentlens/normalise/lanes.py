@@ -76,15 +76,17 @@ def mark_instances(records: pl.DataFrame) -> pl.DataFrame:
     if records["instance"].null_count() == len(records):
         return records
     given = pl.col("instance").is_not_null()
+    place = ("source_id", "position", "position_in")
+    several = records.filter(given).select(LANE).unique()
     firsts = (
-        records.group_by("run_id", "agent", "instance")
-        .agg(
-            pl.col("at").min().alias("first_at"),
-            pl.struct("source_id", "position", "position_in").min().alias("first_place"),
-        )
+        records.select(*LANE, "instance", "at", *place)
+        .join(several, on=LANE, how="semi")
+        .sort(place)
+        .group_by("run_id", "agent", "instance", maintain_order=True)
+        .agg(pl.col("at").min(), pl.col(place).first())
         .filter(pl.len().over(LANE) > 1)
         .filter(given)
-        .sort("run_id", "agent", "first_at", "first_place", nulls_last=True)
+        .sort(*LANE, "at", *place, nulls_last=True)
         .with_columns(k=pl.int_range(1, pl.len() + 1).over(LANE))
     )
     if firsts.is_empty():

@@ -216,6 +216,17 @@ def test_instances_of_one_name_are_lanes():
     ]
 
 
+@pytest.mark.parametrize("names", [("z", "b", "m"), ("b", "m", "z")])
+def test_instances_without_times_are_numbered_by_their_place(names):
+    """The first to appear in the file is the first, whatever it is called."""
+    rows = records(
+        *({"agent": "explore", "instance": name, "call_id": f"{k}"} for k, name in enumerate(names * 2))
+    )
+    assert column(rows, "agent", "call_id") == [
+        (f"explore#{k + 1}", f"{k + again}") for k in range(3) for again in (0, 3)
+    ]
+
+
 def test_inherited_agent_brings_its_instance():
     """Tools below two spans of one agent name are two lanes."""
     rows = records(
