@@ -61,9 +61,11 @@ def _ended(value: dict[str, Any], named: str, at: int | None, waiting: Iterable[
 
 
 def claim(head: Head) -> int:
-    """Claim lines of the telemetry's types with its counter and clock."""
+    """Claim lines of the telemetry's types, with its counter and clock, or with the keys of its sessions."""
     found = [v for v in head.values if isinstance(v, dict) and text_of(v.get("type")) in _TYPES]
-    return 90 if any({"seq", "ts"} <= value.keys() for value in found) else 0
+    if any({"seq", "ts"} <= value.keys() for value in found):
+        return 90
+    return 85 if any(text_of(value.get("sessionKey")).startswith("agent:") for value in found) else 0
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:
@@ -93,18 +95,26 @@ class _Log:
     running: dict[str, deque[_Open]] = field(default_factory=dict)  # session -> calls without an end
     told: dict[str, deque[_Open]] = field(default_factory=dict)  # session -> calls not yet named
     begun: dict[str, int] = field(default_factory=dict)  # session -> turns of its agent
-    live: set[str] = field(default_factory=set)  # sessions whose agent is at work
+    live: dict[str, str] = field(
+        default_factory=dict
+    )  # sessions whose agent is at work, and what it was asked
+    channels: dict[str, str] = field(
+        default_factory=dict
+    )  # keys of channels, to the session that is heard there
     known: set[str] = field(default_factory=set)  # call ids of conversations read before
     people: list[Spot] = field(default_factory=list)  # turns of people not yet taken
 
     def line(self, value: dict[str, Any], number: int) -> Iterator[RawEvent]:
         kind, session = text_of(value.get("type")), text_of(value.get("sessionKey"))
+        if kind.startswith("tool."):
+            session = self._session(session)
         lane = self._lane(session)
-        spot = Spot(lane=lane, line=number, at=epoch(value.get("ts"), 1000))
+        spot = Spot(lane=lane, line=number, at=epoch(value.get("ts", value.get("timestamp")), 1000))
         if kind == "message.in":
             self.people.append(spot)
         elif kind == "agent.start":
-            yield from self._begin(session, spot)
+            yield from self._conversation(value, session, spot)  # of the turns before
+            yield from self._begin(value, session, spot)
         elif kind == "tool.start":
             yield self._call(value, session, spot)
         elif kind == "tool.end":
@@ -133,19 +143,37 @@ class _Log:
             return Lane(run_id=run, agent=_CHILD, instance=session, parent_agent="")
         return Lane(run_id=session or self.name)
 
-    def _begin(self, session: str, spot: Spot) -> Iterator[RawEvent]:
-        """The start of a turn; it may be told twice."""
-        if session in self.live:
+    def _session(self, key: str) -> str:
+        """Return the session that a tool runs in; its lines may name the channel that the session is heard on.
+
+        That is one whose agent never began under this name, while one session of the same agent is at work.
+        """
+        if key in self.begun or _CHILD in key.split(":")[2:3]:
+            return key
+        if key not in self.channels:
+            lead = ":".join(key.split(":")[:2]) + ":"
+            at_work = [one for one in self.live if one.startswith(lead) and self._lane(one).instance is None]
+            if len(at_work) != 1:
+                return key
+            self.channels[key] = at_work[0]
+        return self.channels[key]
+
+    def _begin(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
+        """The start of a turn; it may be told twice, and a turn may end without a word."""
+        asked = text_of(value.get("prompt"))
+        if self.live.get(session) == asked:
             self.report.repaired["start of an agent told again"] += 1
             return
-        self.live.add(session)
-        if (
-            spot.lane.instance is None
-        ):  # a channel does not say to whom a person speaks: the next main session hears it
-            for said in self.people:
-                yield Spot(lane=spot.lane, line=said.line, at=said.at).event(
-                    0, "message", tool="user", external_input=True
-                )
+        self.live[session] = asked
+        if spot.lane.instance is None:
+            # a channel does not say to whom a person speaks: the next main session hears it
+            told = value.get("messages")
+            behind = _STEP * (len(told) + 2) if isinstance(told, list) else 0
+            for order, said in enumerate(self.people, behind):
+                turn_of = Spot(lane=spot.lane, line=spot.line, at=said.at)
+                event = turn_of.event(order, "message", tool="user", external_input=True)
+                event.line = said.line
+                yield event
             self.people = []
         turn = self.begun[session] = self.begun.get(session, 0) + 1
         if spot.lane.instance is not None:
@@ -186,7 +214,7 @@ class _Log:
         )  # fmt: skip
 
     def _done(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
-        self.live.discard(session)
+        self.live.pop(session, None)
         good = value.get("success") is not False
         yield spot.event(8, "claim", tool="agent.end", target="success" if good else "failure",
                          error_class=None if good else "agent_failed")  # fmt: skip
@@ -232,7 +260,7 @@ class _Log:
             if call is not None:
                 waiting.remove(call)
                 asked[call_id] = call
-                yield spot.event(place, call.kind, at=call.begun_at, tool=name, call_id=call_id or None,
+                yield spot.event(place, call.kind, at=call.begun_at or spot.at, tool=name, call_id=call_id or None,
                                  identity=call.identity)  # fmt: skip
                 continue
             kind = "handoff" if name in _HANDOFFS else "tool"
@@ -294,9 +322,9 @@ def _spelled(args: Any) -> str:
 
 FORMAT = Format(
     name="openclaw",
-    version=2,
+    version=3,
     title="OpenClaw telemetry lines",
-    recognised_by="type agent.start, tool.start, agent.end, ... with seq and ts",
+    recognised_by="type agent.start, tool.start, agent.end, ... with seq and ts, or with a sessionKey",
     proved_on="seven redacted lines of a real agent",
     claim=claim,
     read=read,

@@ -183,3 +183,42 @@ def test_of_calls_side_by_side_each_end_finds_its_own(named: bool) -> None:
         ("sleep 5", None, False),
         ("false", "tool_error", False),
     ]
+
+
+def bare(kind: str, session: str = MAIN, **more: Any) -> dict[str, Any]:
+    """Return a line of the older telemetry: no counter, no clock."""
+    return {"type": kind, "sessionKey": session, "agentId": "main", **more}
+
+
+def test_telemetry_without_a_clock(tmp_path: Path) -> None:
+    """Tools name the channel they are heard on; turns end without a word; the next one's start brings the talk."""
+    heard = "agent:main:telegram:default:direct:x"
+    said = {"type": "message.in", "channel": "telegram", "content": "go"}
+    tool = {"toolName": "exec", "params": {"command": "a"}}
+    talk = [asked(1, ("c1", "exec", {"command": "a"})), gave(3, "c1", "one")]
+    rows = [
+        said | {"timestamp": 1772830700000},
+        bare("agent.start", prompt="go"),
+        bare("agent.start", prompt="go", messages=[]),
+        bare("tool.start", heard, **tool),
+        bare("tool.end", heard, toolName="exec", durationMs=5, success=True),
+        said | {"timestamp": 1772830709000},
+        bare("agent.start", prompt="again"),
+        bare("agent.start", prompt="again", messages=talk),
+        bare("tool.start", heard, **tool),
+        bare("agent.start", "agent:main:subagent:k2", prompt="b"),
+        bare("agent.start", "agent:main:subagent:k1", prompt="a"),
+        bare("tool.start", "agent:main:subagent:k1", **tool),
+    ]
+    path = tmp_path / "telemetry.jsonl"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in rows))
+    assert registry.sniff(Source.of(path).head()).name == "openclaw"
+    found = assembled([path]).filter(pl.col("kind").is_in(["tool", "message"]))
+    assert found.select("run_id", "agent", "kind", "call_id", "open").rows() == [
+        (MAIN, "", "message", None, None),
+        (MAIN, "", "tool", "c1", False),
+        (MAIN, "", "message", None, None),
+        (MAIN, "", "tool", None, True),
+        (MAIN, "subagent#2", "tool", None, True),
+    ]
+    assert found["at"].null_count() == 2
