@@ -40,6 +40,8 @@ _HANDOFFS: Final = frozenset({"sessions_spawn", "subagents_spawn"})
 _CHILD: Final = "subagent"
 _STEP: Final = 64
 """Places between two messages of a conversation, for the calls of one."""
+_BEHIND: Final = 1 << 24
+"""Place of what a person said: behind the talk before it, which a start repeats or a second telling of it."""
 _TOKENS_IN: Final = ("input", "cacheRead", "cacheWrite", "inputTokens", "cacheTokens")
 """Of a message, of a telemetry record: fresh and cached ones are counted apart."""
 _KNOWN_LIMIT: Final = 200_000
@@ -101,6 +103,7 @@ class _Log:
     channels: dict[str, str] = field(
         default_factory=dict
     )  # keys of channels, to the session that is heard there
+    starts: dict[str, int] = field(default_factory=dict)  # session -> line at which its last turn began
     known: set[str] = field(default_factory=set)  # call ids of conversations read before
     people: list[Spot] = field(default_factory=list)  # turns of people not yet taken
 
@@ -113,7 +116,13 @@ class _Log:
         if kind == "message.in":
             self.people.append(spot)
         elif kind == "agent.start":
-            yield from self._conversation(value, session, spot)  # of the turns before
+            again = self.live.get(session) == text_of(value.get("prompt"))
+            line = self.starts[session] = self.starts.get(session, number) if again else number
+            for event in self._conversation(
+                value, session, Spot(lane=lane, line=line)
+            ):  # of the turns before
+                event.line = number
+                yield event
             yield from self._begin(value, session, spot)
         elif kind == "tool.start":
             yield self._call(value, session, spot)
@@ -167,9 +176,7 @@ class _Log:
         self.live[session] = asked
         if spot.lane.instance is None:
             # a channel does not say to whom a person speaks: the next main session hears it
-            told = value.get("messages")
-            behind = _STEP * (len(told) + 2) if isinstance(told, list) else 0
-            for order, said in enumerate(self.people, behind):
+            for order, said in enumerate(self.people, _BEHIND):
                 turn_of = Spot(lane=spot.lane, line=spot.line, at=said.at)
                 event = turn_of.event(order, "message", tool="user", external_input=True)
                 event.line = said.line
