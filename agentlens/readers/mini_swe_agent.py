@@ -144,7 +144,7 @@ class _Trajectory:
         extra = _extra(message)
         response = extra.get("response")
         response = response if isinstance(response, dict) else {}
-        at = epoch(extra.get("timestamp") or response.get("created"))
+        at = epoch(extra.get("timestamp") or message.get("timestamp") or response.get("created"))
         yield from self._model(extra, response, at, index)
         commands = _commands(message, extra)
         for order, (command, call_id) in enumerate(commands, 1):
@@ -208,7 +208,7 @@ class _Trajectory:
         elif call is not None:
             self.waiting.remove(call)
             call.result, call.error_class = _outcome(text, extra)
-            call.ended_at, call.open = epoch(extra.get("timestamp")), False
+            call.ended_at, call.open = epoch(extra.get("timestamp") or message.get("timestamp")), False
             yield call
         elif role == "tool":
             self.report.unknown["tool message without its call"] += 1
@@ -318,7 +318,7 @@ def _snake(name: str) -> str:
 
 FORMAT = Format(
     name="mini-swe-agent",
-    version=1,
+    version=2,
     title="mini-swe-agent trajectories (.traj.json)",
     recognised_by="trajectory_format or info.mini_version; a message list with its submit command",
     proved_on="72 SWE-bench runs of 1.15, one list of 0.x, one run of 2.4",

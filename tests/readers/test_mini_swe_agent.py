@@ -209,3 +209,16 @@ def test_72_runs_submit_and_none_loops(shared: Path) -> None:
     reverts = frame.filter(pl.col("reset").is_in(["git_checkout_path", "git_reset_hard"]))
     assert reverts["run_id"].n_unique() == 7
     assert frame.filter(pl.col("open").eq(other=True)).is_empty()
+
+
+def test_times_of_versions_that_write_them_beside_the_role() -> None:
+    """A version in between has the time on the message itself."""
+    rows = [
+        ASK | {"timestamp": 1760000000.0},
+        fenced("ls") | {"timestamp": 1760000001.5},
+        seen(2, "no\n") | {"timestamp": 1760000002.25},
+    ]
+    (call,) = tools(
+        json.dumps({"info": {}, "messages": rows, "trajectory_format": "mini-swe-agent-1"}).encode()
+    )
+    assert (call.at, call.ended_at) == (1760000001_500000, 1760000002_250000)
