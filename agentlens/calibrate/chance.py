@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -54,6 +54,9 @@ def moebius(n: int) -> int:
 class Model:
     """How healthy actions come: ``pi`` (frequencies, shape (c,)) and, for a Markov chain, ``q`` (rows sum to 1).
 
+    ``rare``: the last action of a chain may stand for many; these are their shares of it. Which of them it is, is
+    drawn anew each time, so that two of them are seldom the same action.
+
     Raises
     ------
     SettingsError
@@ -62,6 +65,7 @@ class Model:
 
     pi: Floats
     q: Floats | None = None
+    rare: Floats | None = None
 
     def __post_init__(self) -> None:
         """Refuse what are no probabilities."""
@@ -70,6 +74,10 @@ class Model:
             if self.q.shape != (self.pi.size, self.pi.size):
                 raise SettingsError.value("q", self.q.shape, f"a square matrix of {self.pi.size} rows")
             _probabilities("q", self.q)
+        if self.rare is not None:
+            if self.q is None:
+                raise SettingsError.value("rare", self.rare.shape, "a chain (q)")
+            _probabilities("rare", self.rare[None, :])
 
     @cached_property
     def effective(self) -> float:
@@ -78,15 +86,28 @@ class Model:
         The inverse of the probability that two independent draws agree; for a chain, that a step agrees with the
         one before it.
         """
-        same = float((self.pi**2).sum()) if self.q is None else float(self.pi @ np.diag(self.q))
+        same = self.again(1)
         return 1 / same if same > 0 else float("inf")
+
+    def again(self, p: int) -> float:
+        """Probability that an action is the one p before it."""
+        if self.q is None:
+            return float((self.pi**2).sum())
+        same = np.diag(np.linalg.matrix_power(self.q, p)).copy()
+        same[-1] *= self._all_one(2)
+        return float(self.pi @ same)
+
+    def _all_one(self, times: int) -> float:
+        """Probability, over the last action's ``rare`` ones, that so many draws are one: ``sum_a r_a^times``."""
+        return 1.0 if self.rare is None else float((self.rare**times).sum())
 
     def periodic(self, p: int, n: int) -> float:
         """A_p(n): probability that n consecutive actions are p-periodic; 1 while n <= p.
 
         Independent: ``prod`` over the p residue classes of ``sum_a pi_a^size``. Markov, with n - 1 = k p + r:
         ``tr(diag(pi) (Q^o(k+1))^r (Q^ok)^(p-r))``, o the elementwise power, because a p-periodic word makes r of its
-        p transitions k + 1 times and the others k times, and the last of them closes the cycle.
+        p transitions k + 1 times and the others k times, and the last of them closes the cycle. Where the last
+        action stands for ``rare`` ones, a place of the cycle that comes m times must be one and the same m times.
         """
         if n <= p:
             return 1.0
@@ -104,11 +125,22 @@ class Model:
             k, r = divmod(n, p)
             return float((self.pi ** (k + 1)).sum() ** r * (self.pi**k).sum() ** (p - r))
         k, r = divmod(n - 1, p)
-        rest = np.linalg.matrix_power(self.q**k, p - r)
-        if not r:
-            return float(self.pi @ np.diag(rest))
-        often = np.linalg.matrix_power(self.q ** (k + 1), r)
-        return float(self.pi @ (often * rest.T).sum(axis=1))  # the trace of the product, without the product
+        rest = np.linalg.matrix_power(self._repeated(k), p - r)
+        if r:
+            often = np.linalg.matrix_power(self._repeated(k + 1), r)
+            closed = (often * rest.T).sum(axis=1)  # the diagonal of the product, without the product
+        else:
+            closed = np.diag(rest).copy()
+        entered = self._all_one(k)
+        # the first place came once more than it was entered
+        closed[-1] *= self._all_one(k + 1) / entered if entered else 0.0
+        return float(self.pi @ closed)
+
+    def _repeated(self, times: int) -> Floats:
+        """Each transition made so many times, each time into the same action."""
+        made = cast("Floats", self.q) ** times
+        made[:, -1] *= self._all_one(times)
+        return made
 
 
 def _probabilities(name: str, rows: Floats) -> None:
@@ -264,8 +296,9 @@ def estimate(events: pl.DataFrame, *, pseudo: float = 0.5, largest: int = 200) -
     pseudo
         Count added to every transition, shared out by overall frequency (so that rare actions stay rare).
     largest
-        Actions beyond the most frequent so many are put together as one, so that the matrix stays small; that can
-        only raise the floor.
+        So many actions have transitions of their own: those that come again soonest, then the most frequent. The rest
+        share theirs (`Model.rare`), so that the matrix stays small: they follow each other as often as they did,
+        each drawn by its frequency.
 
     Raises
     ------
@@ -288,10 +321,13 @@ def estimate(events: pl.DataFrame, *, pseudo: float = 0.5, largest: int = 200) -
             "healthy runs", lanes["run_id"].n_unique(), "runs with two known actions in a row"
         )
     known = lanes.filter(pl.col("action_signature").is_not_null())
+    soon = pl.sum_horizontal(pl.col(f"_again_{p}").fill_null(value=False).cast(pl.Int64) for p in _LAGS)
     counts = (
-        known.group_by("action_signature").len().sort("len", "action_signature", descending=[True, False])
+        known.group_by("action_signature")
+        .agg(pl.len(), soon.sum().alias("soon"))
+        .sort("soon", "len", "action_signature", descending=[True, True, False])
     )
-    names = counts["action_signature"].to_list()
+    names, often = counts["action_signature"].to_list(), counts["len"].to_numpy() / known.height
     code = {name: min(place, largest) for place, name in enumerate(names)}
     size = min(len(names), largest + 1)
     before, now = (
@@ -305,9 +341,10 @@ def estimate(events: pl.DataFrame, *, pseudo: float = 0.5, largest: int = 200) -
     smooth = seen + pseudo * pi[None, :]
     q = smooth / smooth.sum(axis=1, keepdims=True)
     laps = pl.concat([lanes.filter(f"_again_{p}")[f"_same_{p}"].alias("same") for p in _LAGS])
+    rest = often[largest:]
     return Estimated(
-        independent=Model(pi),
-        chain=Model(stationary(q), q),
+        independent=Model(often),
+        chain=Model(stationary(q), q, rest / rest.sum() if rest.size > 1 else None),
         u=_share_true(lanes["_same_1"]),
         u_lap=_share_true(laps),
         symbols=len(names),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import numpy as np
 import polars as pl
 
 from agentlens.calibrate.counterfactual_cases import Counterfactuals, case_fixes
@@ -107,15 +106,8 @@ def effective_actions(made: Material) -> tuple[tuple[float, ...], float]:
         estimated = estimate(chosen.select(columns).collect())
     except SettingsError:
         return (), 1.0
-    chain = estimated.chain
-    if chain.q is None:
-        return (), 1.0
-    found, step = [], chain.q
-    for _ in range(made.book.default.max_period):
-        same = float(chain.pi @ np.diag(step))
-        found.append(1 / same if same > 0 else math.inf)
-        step = step @ chain.q
-    return tuple(found), estimated.u_lap
+    same = [estimated.chain.again(p) for p in range(1, made.book.default.max_period + 1)]
+    return tuple(1 / each if each > 0 else math.inf for each in same), estimated.u_lap
 
 
 def make_case(bench: Bench, row: dict[str, Any], number: int) -> Case:

@@ -191,12 +191,37 @@ def test_the_estimate_recovers_the_chain() -> None:
     assert full_window_rate(found.chain, 3, 6) == pytest.approx(truth, rel=0.1)
 
 
-def test_rare_actions_are_put_together_beyond_the_largest() -> None:
-    """The matrix stays small, and the floor can only rise."""
-    run = [f"t{k % 40}" for k in range(400)]
-    small, whole = estimate(healthy([run]), largest=10), estimate(healthy([run]))
-    assert small.independent.pi.size == 11
-    assert profile_rate(small.independent, (4, 6)) >= profile_rate(whole.independent, (4, 6))
+def test_rare_actions_share_a_row_and_stay_different() -> None:
+    """A chain whose last action stands for three says what the chain of all five, written out, says."""
+    rare = np.array([0.5, 0.3, 0.2])
+    whole = np.hstack([Q[:, :2], Q[:, 2:] * rare])[[0, 1, 2, 2, 2]]
+    short, long = Model(stationary(Q), Q, rare), Model(stationary(whole), whole)
+    for p, n in product(range(1, 6), range(1, 14)):
+        assert short.periodic(p, n) == pytest.approx(long.periodic(p, n), rel=1e-9), (p, n)
+    for p in range(1, 5):
+        assert short.again(p) == pytest.approx(long.again(p), rel=1e-9)
+
+
+def test_a_thousand_actions_that_never_recur_give_next_to_no_floor() -> None:
+    """Beyond 200 actions the rest are not one action that is always repeated."""
+    runs = [[f"{run}/{step}" for step in range(25)] for run in range(40)]
+    runs[0][5:8] = ["poll"] * 3
+    found = estimate(healthy(runs))
+    assert found.symbols == 998
+    assert found.independent.pi.size == 998
+    assert found.chain.pi.size == 201
+    for model in (found.independent, found.chain):
+        assert 1000 * profile_rate(model, (4, 6, 6)) < 0.1
+    assert found.chain.effective > 100
+
+
+def test_actions_that_come_again_keep_a_row_of_their_own() -> None:
+    """An action of one burst is sticky, however many others are more frequent."""
+    often = [f"t{k % 40}" for k in range(400)]
+    small = estimate(healthy([[*often, "poll", "poll", "poll", "poll"]]), largest=10)
+    assert small.chain.q is not None
+    assert small.chain.q.shape == (11, 11)
+    assert small.chain.q[0, 0] > 0.6
 
 
 def test_the_table_sets_observed_beside_chance() -> None:
@@ -224,6 +249,8 @@ def test_a_run_shorter_than_the_threshold_cannot_alarm() -> None:
     [
         lambda: Model(np.array([0.5, 0.6])),
         lambda: Model(np.array([1.0]), np.ones((2, 2)) / 2),
+        lambda: Model(PI, Q, np.array([0.5, 0.6])),
+        lambda: Model(PI, rare=np.array([0.5, 0.5])),
         lambda: uniform(0),
         lambda: primitive(uniform(3), 3, 5),
         lambda: full_window_rate(uniform(3), 2, 6, u=1.5),
