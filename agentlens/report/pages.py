@@ -24,7 +24,7 @@ from agentlens.report.labelled import (
 )
 from agentlens.report.operating import picture
 from agentlens.report.triage import case_part, joined, triage
-from agentlens.report.words import count, plural
+from agentlens.report.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,7 +137,7 @@ def _lead(made: Material) -> str:
     return (
         f"{plural(made.runs.height, 'run')}, {plural(int(made.runs['events'].sum()), 'action')}:"
         f" {plural(made.episodes.height, 'episode')} of a loop in {plural(made.episodes['run_id'].n_unique(), 'run')},"
-        f" {count(int((made.runs['uncertain_events'] > 0).sum()))} runs with uncertain actions. A repeated call is"
+        f" {plural(int((made.runs['uncertain_events'] > 0).sum()), 'run')} with uncertain actions. A repeated call is"
         " activity; it is called a loop only where the evidence stood still with it."
     )
 

@@ -14,7 +14,7 @@ from agentlens.report.document import Picture, Section
 from agentlens.report.listing import listing
 from agentlens.report.material import by_fact, costed, lane_facts
 from agentlens.report.sampling import draw
-from agentlens.report.words import count, duration, money, plural
+from agentlens.report.words import count, duration, listed, money, plural
 
 if TYPE_CHECKING:
     from agentlens.report.cases import Bench
@@ -105,25 +105,37 @@ def _episodes(made: Material) -> Part:
             " zero."
         ),
     )
-    known = {name: int(found[name].count()) for name in ("tokens", "cost_usd", "stuck_us")}
-    total = found.select(
-        pl.col("tokens", "stuck_us").sum(), cost=(pl.col("cost_usd") * 1e9).round().sum() / 1e9
-    )
-    row = total.row(0, named=True)
-    text = (
-        f"{plural(found.height, 'episode')}: {count(row['tokens'])} tokens (exported for {count(known['tokens'])}),"
-        f" {money(row['cost'])} (for {count(known['cost_usd'])}) and {duration(row['stuck_us'])} (for"
-        f" {count(known['stuck_us'])}) went into them, from the first action of the first lap to the action that closed"
-        " the episode."
-    )
     section = Section(
         anchor="episodes",
         title="Episodes by tokens, cost and time",
-        text=(text,),
+        text=(_spent(found),),
         picture=Picture.of(charts.episodes(found)),
         table=table,
     )
     return (section,), {"episodes": found}
+
+
+def _spent(episodes: pl.DataFrame) -> str:
+    """Say what went into the episodes, and which of it no export tells."""
+    text = f"{plural(episodes.height, 'episode')}, each from the first action of the first lap to what closed it."
+    if episodes.is_empty():
+        return text
+    cost = episodes.select((pl.col("cost_usd") * 1e9).round().sum() / 1e9).item()
+    measures = {
+        "tokens": ("tokens", f"{count(int(episodes['tokens'].sum()))} tokens"),
+        "cost_usd": ("cost", money(cost)),
+        "stuck_us": ("time", duration(int(episodes["stuck_us"].sum()))),
+    }
+    known = {name: int(episodes[name].count()) for name in measures}
+    spent = [
+        f"{told} (exported for {count(known[name])})" for name, (_, told) in measures.items() if known[name]
+    ]
+    unsaid = [word for name, (word, _) in measures.items() if not known[name]]
+    return (
+        text
+        + (f" Into them went {listed(spent)}." if spent else "")
+        + (f" No {listed(unsaid, 'or')} is exported for any." if unsaid else "")
+    )
 
 
 def case_part(bench: Bench, episodes: pl.DataFrame) -> Part:

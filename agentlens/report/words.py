@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 ABSENT = "–"
@@ -59,6 +60,16 @@ def plural(value: int, noun: str) -> str:
     ('1 event', '2 events')
     """
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """Join words as a sentence does.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed(["a"])
+    ('a, b and c', 'a or b', 'a')
+    """
+    *most, end = parts
+    return f"{', '.join(most)} {last} {end}" if most else end
 
 
 def shortened(text: str, limit: int) -> str:

@@ -34,7 +34,7 @@ def test_triage_says_what_was_found_and_what_is_not_known() -> None:
     """Episodes with their cost, uncertain and stalled runs, models, and a sample to label."""
     page = report_page(material(fleet()))
     said = words(page.html)
-    assert "5 runs, 39 actions: 2 episodes of a loop in 2 runs, 1 runs with uncertain actions." in said
+    assert "5 runs, 39 actions: 2 episodes of a loop in 2 runs, 1 run with uncertain actions." in said
     assert "S = 6 actions, at least T = 6, with the same evidence for 6" in said
     assert "it reached S = 10, 5 laps, from event 2 to 11" in said
     assert "new evidence closed it; 0 actions of the lane followed" in said
@@ -63,6 +63,8 @@ def test_costs_that_are_not_exported_rank_last_and_are_dashes() -> None:
     page = report_page(material(frame))
     assert page.tables["episodes"]["run_id"].to_list() == ["b", "a"]
     assert page.tables["episodes"]["tokens"].to_list() == [500, None]
+    said = words(page.html)
+    assert "Into them went 500 tokens (exported for 1). No cost or time is exported for any." in said
 
 
 def test_the_page_is_the_same_whatever_the_order_of_rows() -> None:
