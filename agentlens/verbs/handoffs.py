@@ -12,6 +12,7 @@ from agentlens.boundaries import handoffs
 from agentlens.data import open_data
 from agentlens.model.handoff import HandoffState
 from agentlens.model.select import Selection
+from agentlens.report.words import plural
 from agentlens.verbs.console import console, failing, plain, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables
 
@@ -113,7 +114,7 @@ def tell(
     """Print the sums and the first handoffs to look at; ``unknown``: runs whose claim no outcome speaks to."""
     out = console()
     count = int(states["handoffs"].sum())
-    print_table(out, f"{count:,} handoffs in {operations:,} operations", states)
+    print_table(out, f"{plural(count, 'handoff')} in {plural(operations, 'operation')}", states)
     if look_count:
         print_table(out, "Handoffs to look at", look.head(LOOKS_SHOWN), limit=LOOKS_SHOWN)
         if look_count > LOOKS_SHOWN:
@@ -122,8 +123,8 @@ def tell(
     said, known, false = (int(claimed[name].sum()) for name in ("claims", "labelled", "false"))
     if said:
         out.print(
-            f"{said:,} runs claim success: {false:,} falsely, {known - false:,} rightly, "
-            f"{said - known:,} with no known outcome" + _named(unknown.to_list())
+            f"{plural(said, 'run')} {'claims' if said == 1 else 'claim'} success: {false:,} falsely, "
+            f"{known - false:,} rightly, {said - known:,} with no known outcome" + _named(unknown.to_list())
         )
     if authors.filter((pl.col("forged") > 0) | (pl.col("valid") > 0)).height:
         print_table(out, "Receipts by author and how each was authenticated", authors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentlens.api import ingest
+from agentlens.report.words import plural
 from agentlens.verbs.console import cell, console, plain, print_json, print_table, progress_bar
 from agentlens.verbs.reading import normaliser, note
 
@@ -92,7 +93,7 @@ def show(report: IngestReport, lake: str) -> None:
         out.print("Nothing was changed.")
         return
     out.print(
-        f"{lake}: {report.runs:,} runs, {report.events:,} events"
+        f"{lake}: {plural(report.runs, 'run')}, {plural(report.events, 'event')}"
         + (f"; {report.dropped:,} repeated records dropped" if report.dropped else "")
         + (f"; {report.folded:,} records merged into another's event" if report.folded else "")
         + (

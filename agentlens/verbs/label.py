@@ -22,6 +22,7 @@ from agentlens.calibrate.weak import RULE, weak_labels
 from agentlens.errors import InputError
 from agentlens.lake import Lake
 from agentlens.model.label import LABELS
+from agentlens.report.words import plural
 from agentlens.verbs.console import console, dump, print_json, print_table
 from agentlens.verbs.reading import note
 
@@ -53,9 +54,8 @@ def run(args: Namespace) -> int:
         before = stored.height
         store.add(given)
         known = store.read()
-        note(
-            f"{known.height - before:,} labels added, {given.height - (known.height - before):,} were there already"
-        )
+        added = known.height - before
+        note(f"{plural(added, 'label')} added, {given.height - added:,} were there already")
         note(f"label version {labels_digest(known)}")
         if args.json:
             told = {
@@ -120,7 +120,7 @@ def show(labels: pl.DataFrame, *, json: bool) -> None:
     )
     print_table(
         out,
-        f"{labels.height:,} labels, version {labels_digest(labels)}",
+        f"{plural(labels.height, 'label')}, version {labels_digest(labels)}",
         counts.sort("scope", "label", "source"),
     )
     brief = ("run_id", "operation_id", "scope", "label", "kind", "onset_seq", "end_seq", "source")
