@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
     from agentlens.readers.source import Head, Source
 
 _PHASES: Final = frozenset({"item.started", "item.updated", "item.completed"})
-_TURNS: Final = frozenset({"thread.started", "turn.started", "turn.completed", "turn.failed"})
-_SPOKEN: Final = frozenset({"agent_message", "reasoning", "todo_list"})
+_BEGUN: Final = {"thread.started": "thread_id", "session.created": "session_id"}
+"""How a thread begins, and where its id stands; early versions called it a session."""
+_TURNS: Final = frozenset({*_BEGUN, "turn.started", "turn.completed", "turn.failed"})
+_SPOKEN: Final = frozenset({"agent_message", "assistant_message", "reasoning", "todo_list"})
 _TRIES = re.compile(r"(?i)reconnect\w*\D{1,8}(\d{1,3})/\d{1,3}")
 
 
 def claim(head: Head) -> int:
     """Claim lines of threads, turns and items."""
     found = [value for value in head.values if isinstance(value, dict)]
-    if any(value.get("type") == "thread.started" and "thread_id" in value for value in found):
+    if any(_BEGUN.get(text_of(value.get("type")), ".") in value for value in found):
         return 96
     named = [
         value
@@ -59,10 +63,10 @@ class _Stream:
         kind = text_of(value.get("type"))
         spot = Spot(lane=self.lane, line=number)
         item = value.get("item")
-        if kind == "thread.started":
+        if kind in _BEGUN:
             self.sessions += 1
             self.spent = {}
-            self.lane = Lane(run_id=text_of(value.get("thread_id")) or self.lane.run_id)
+            self.lane = Lane(run_id=text_of(value.get(_BEGUN[kind])) or self.lane.run_id)
         elif kind in _PHASES and isinstance(item, dict):
             yield from self._item(item, spot, ended=kind == "item.completed")
         elif kind == "turn.started":
@@ -87,9 +91,10 @@ class _Stream:
             self.report.unknown[f"type {kind!r}"[:80] if kind else "record without a type"] += 1
 
     def _item(self, item: dict[str, Any], spot: Spot, *, ended: bool) -> Iterator[RawEvent]:
-        kind = text_of(item.get("type"))
+        kind = text_of(item.get("type", item.get("item_type")))
         own = text_of(item.get("id"))
-        self.spoke = self.spoke or kind == "agent_message"
+        name_of = f"{self.sessions}/{own}/{_mark(item)}"
+        self.spoke = self.spoke or kind in {"agent_message", "assistant_message"}
         facts = _facts(kind, item)
         if facts is None:
             if kind == "error" or kind not in _SPOKEN:
@@ -104,13 +109,13 @@ class _Stream:
             name,
             **facts,
             call_id=own or None,
-            identity=f"{self.sessions}/{own}" if own else None,
+            identity=name_of if own else None,
             open=None if launched else not ended,
         )
         if kind == "collab_tool_call":
             threads = item.get("receiver_thread_ids")
             for thread in threads if name == "handoff" and isinstance(threads, list) else ():
-                self.asked.setdefault(text_of(thread), f"{self.sessions}/{own}")
+                self.asked.setdefault(text_of(thread), name_of)
             yield from child_states(spot, item.get("agents_states"), {}, self.asked)
 
     def _spent(self, usage: Any, spot: Spot) -> Iterator[RawEvent]:
@@ -124,6 +129,18 @@ class _Stream:
         }
         self.spent.update({name: total for name, total in told.items() if total is not None})
         yield spot.event(0, "model", tokens_in=new["input_tokens"], tokens_out=new["output_tokens"])
+
+
+def _mark(item: dict[str, Any]) -> str:
+    """Return what tells an item from one of its id in another file: a thread may have been resumed into that one."""
+    told = [
+        item.get(name) for name in ("command", "server", "tool", "arguments", "query", "prompt", "changes")
+    ]
+    try:
+        text = json.dumps(told, sort_keys=True, default=str)
+    except RecursionError:
+        text = ""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _facts(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
@@ -174,7 +191,7 @@ def _collab(item: dict[str, Any], *, failed: bool) -> dict[str, Any]:
 
 FORMAT = Format(
     name="codex-exec",
-    version=1,
+    version=2,
     title="Codex event stream (codex exec --json)",
     recognised_by="thread.started, turn.* and item.* lines",
     proved_on="the stream of a session of 0.171",

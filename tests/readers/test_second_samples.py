@@ -288,3 +288,40 @@ def test_a_swe_agent_run_with_states_of_both_kinds(tmp_path: Path) -> None:
         ("", "tool", "str_replace_editor", None, None, False),
         ("", "tool", "bash", None, "KeyError", False),
     ]
+
+
+def test_a_codex_thread_that_is_resumed_into_another_file(tmp_path: Path) -> None:
+    """Items are counted anew in each stream; a copy of one tells nothing more."""
+
+    def stream(name: str, command: str, *, early: bool = False) -> None:
+        kind = "item_type" if early else "type"
+        item = {
+            "id": "item_0",
+            kind: "command_execution",
+            "command": command,
+            "aggregated_output": "",
+            "exit_code": 0,
+        }
+        begun = (
+            {"type": "session.created", "session_id": "th"}
+            if early
+            else {"type": "thread.started", "thread_id": "th"}
+        )
+        said = {"id": "item_1", kind: "assistant_message" if early else "agent_message", "text": command}
+        rows = [
+            begun,
+            *({"type": "item.completed", "item": one} for one in (item, said)),
+            {"type": "turn.completed"},
+        ]
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    stream("one.jsonl", "ls")
+    stream("two.jsonl", "pwd")
+    stream("copy.jsonl", "ls")
+    stream("early.jsonl", "id", early=True)
+    found = read_file(tmp_path, NORMALISER).events.filter(pl.col("kind").is_in(["tool", "claim"])).collect()
+    assert (
+        found.filter(pl.col("kind") == "tool").select("run_id", "tool", "open").rows()
+        == [("th", "exec_command", False)] * 3
+    )
+    assert found.filter(pl.col("kind") == "tool")["action_signature"].n_unique() == 3
