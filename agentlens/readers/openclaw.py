@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -197,7 +198,13 @@ class _Log:
 
     def _call(self, value: dict[str, Any], session: str, spot: Spot) -> RawEvent:
         name, args = text_of(value.get("toolName")), value.get("params", ABSENT)
-        own = text_of(value.get("toolCallId")) or text_of(value.get("seq")) or f"line-{spot.line}"
+        own = text_of(value.get("toolCallId"))
+        if not own:  # counters begin anew with the program, and every main session is called the same
+            place = text_of(value.get("seq")) or f"line-{spot.line}"
+            when = (
+                text_of(value.get("ts")) or sha256(_spelled(args).encode("utf-8", "replace")).hexdigest()[:12]
+            )
+            own = f"{place}@{when}"
         kind = "handoff" if name in _HANDOFFS else "tool"
         call = _Open(f"{session}/{own}", name, _spelled(args), spot.lane, kind, spot.at)
         self.running.setdefault(session, deque()).append(call)
@@ -324,7 +331,10 @@ def _spent(usage: Any) -> dict[str, Any]:
 
 
 def _spelled(args: Any) -> str:
-    return "" if args is ABSENT else json.dumps(args, sort_keys=True, default=str)
+    try:
+        return "" if args is ABSENT else json.dumps(args, sort_keys=True, default=str)
+    except RecursionError:
+        return "nested too deeply"
 
 
 FORMAT = Format(

@@ -222,3 +222,18 @@ def test_telemetry_without_a_clock(tmp_path: Path) -> None:
         (MAIN, "subagent#2", "tool", None, True),
     ]
     assert found["at"].null_count() == 2
+
+
+def test_two_files_of_one_main_session(tmp_path: Path) -> None:
+    """The counter begins anew with the program: calls of equal number are not the same; a copy tells nothing more."""
+    for name, second in (("a.jsonl", 0), ("b.jsonl", 500), ("copy.jsonl", 0)):
+        rows = [row("agent.start", 1), start(2, command="a"), end(3)]
+        moved = [one | {"ts": one["ts"] + second * 1000} for one in rows]
+        (tmp_path / name).write_text("".join(f"{json.dumps(one)}\n" for one in moved))
+    bare_rows = [
+        bare("agent.start", prompt="x"),
+        bare("tool.start", toolName="exec", params={"command": "b"}),
+    ]
+    (tmp_path / "c.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in bare_rows))
+    found = assembled(sorted(tmp_path.glob("*.jsonl"))).filter(pl.col("kind") == "tool")
+    assert found.height == 3
