@@ -169,6 +169,13 @@ def evidence_window(gaps: pl.DataFrame, settings: AckSettings | None = None) -> 
         "limit_us": limit.limit,
         "method": limit.method,
         "silent_at_limit": None if limit.limit is None else curve.remaining_at(limit.limit),
-        "note": limit.why.replace("acknowledgement", "sign of work") if limit.why else None,
+        "note": _of_signs(limit.why),
     }
     return EvidenceWindow(window=pl.DataFrame([row], schema=EVIDENCE_WINDOW), gaps=gaps)
+
+
+def _of_signs(why: str | None) -> str | None:
+    """Say of signs of work what a limit says of acknowledgements."""
+    for word, sign in (("acknowledgements", "signs of work"), ("an acknowledgement", "a sign of work")):
+        why = why.replace(word, sign) if why else None
+    return why

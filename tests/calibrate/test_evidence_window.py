@@ -80,3 +80,14 @@ def test_no_gaps_give_no_window() -> None:
     assert found.settings() == {}
     assert found.window.select("gaps", "note").rows() == [(0, "nothing was acknowledged")]
     assert isinstance(found.gaps, pl.DataFrame)
+
+
+def test_what_is_missing_is_said_of_signs_of_work() -> None:
+    """Few handoffs are too few for any quantile, and the note names what would be needed."""
+    steps = (("delegated", 0.0), ("accepted", 1.0), ("completed", 3.0))
+    rows = [(f"o{k}", state, at) for k in range(6) for state, at in steps]
+    found = evidence_window(progress_gaps(receipts(*rows).lazy()).collect())
+    assert found.window["note"].to_list() == ["needs 59 independent signs of work for beta = 0.05, has 6"]
+    twice = [("a", "delegated", 0.0), ("a", "accepted", 1.0), ("a", "progress", 2.0), ("a", "completed", 3.0)]
+    found = evidence_window(progress_gaps(receipts(*twice).lazy()).collect())
+    assert found.window["note"].to_list() == ["needs 20 independent clusters with a sign of work, has 1"]
