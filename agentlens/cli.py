@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Never
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 DONE, FINDINGS, BAD_INPUT = 0, 1, 2
 PANIC = "PanicException"
 """What native code raises that may not go on, mostly for want of memory for a thread; it is no `Exception`."""
+_PLACES = re.compile(r"\b(FILE|DIR|LAKE|SOURCE|TIME|DATE)\b")
+"""Arguments that an empty text can not be: what names a place or a time."""
 ALL_WHOLE = (
     "what was there before is whole; accepted: more memory, or fewer events at once (--since, --until)"
 )
@@ -28,6 +31,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Never:
         self.exit(BAD_INPUT, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse, and refuse a place that is named by nothing: the variable of a script that was never set."""
+        found, rest = super().parse_known_args(args, namespace)
+        for action in self._actions:
+            given = getattr(found, action.dest, None)
+            if _PLACES.search(str(action.metavar)) and "" in (given if isinstance(given, list) else [given]):
+                name = "/".join(action.option_strings) or str(action.metavar)
+                self.error(f"argument {name}: nothing is given")
+        return found, rest
 
 
 # verb -> (one line, what it takes); the order is the order of the help page

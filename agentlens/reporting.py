@@ -13,7 +13,7 @@ from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.errors import InputError
 from agentlens.model.event import ACTIONS
 from agentlens.model.select import Selection
-from agentlens.results import write_table
+from agentlens.results import page_file, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,15 +45,18 @@ class Report:
     def write(self, out: str | Path) -> list[Path]:
         """Write the page to ``out`` and the tables into the folder ``<name>_tables`` beside it.
 
+        Tables that a report before it left there, and that this one does not have, are removed.
+
         Raises
         ------
         InputError
             When that cannot be written.
         """
-        page = Path(out)
+        page = page_file(out)
         folder = page.with_name(f"{page.stem}_tables")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _remove_older(folder, self.tables)
             page.write_text(self.html, encoding="utf-8", newline="\n")
             paths = [page]
             for name, frame in sorted(self.tables.items()):
@@ -193,6 +196,20 @@ def counted(parts: Iterable[T], total: int, progress: Progress, what: str) -> It
     for done, part in enumerate(parts, 1):
         yield part
         progress(done, total or None, what)
+
+
+def _remove_older(folder: Path, tables: Mapping[str, pl.DataFrame]) -> None:
+    """Remove tables of a report that this one does not have; files of anything else stay."""
+    for path in sorted(folder.glob("*.parquet")):
+        if path.stem not in tables and path.is_file() and _is_ours(path):
+            path.unlink()
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return "agentlens" in pl.read_parquet_metadata(path)
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:

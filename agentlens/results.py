@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from agentlens.errors import InputError
 from agentlens.model.verdict import VERDICTS
 
 if TYPE_CHECKING:
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ROW_GROUP = 100_000
+
+
+def page_file(out: str | Path) -> Path:
+    """Return where a page goes.
+
+    Raises
+    ------
+    InputError
+        When that is no name of a file, or a folder: whatever is put beside a page would lie beside the folder.
+
+    Examples
+    --------
+    >>> page_file("out/report.html").name
+    'report.html'
+    """
+    page = Path(out)
+    if not page.name or page.is_dir():
+        what = "is a folder" if str(out) else "no name is given"
+        raise InputError.at(str(out) or "the page", what, accepted="a path of a file")
+    return page
 
 
 def write_table(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:

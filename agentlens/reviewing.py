@@ -13,7 +13,7 @@ import polars as pl
 from agentlens.data import is_lake
 from agentlens.errors import InputError
 from agentlens.model.label import LABELS, Origin, Scope, State
-from agentlens.results import Tables, write_table
+from agentlens.results import Tables, page_file, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,8 +87,14 @@ class Queue:
         InputError
             When they cannot be written.
         """
-        page = Path(out)
-        table, key = page.with_suffix(".csv"), page.with_name(f"{page.stem}_key.parquet")
+        page = page_file(out)
+        table, key = page.with_suffix(".csv"), key_beside(page)
+        if page in {table, key}:
+            raise InputError.at(
+                str(out),
+                f"its {page.suffix[1:]} file would replace it",
+                accepted="a name such as review.html",
+            )
         try:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(self.html, encoding="utf-8", newline="\n")
@@ -118,6 +124,11 @@ class Review(Tables):
     decisions: pl.DataFrame
 
 
+def key_beside(page: Path) -> Path:
+    """Where the key of a queue's page is."""
+    return page.with_name(f"{page.stem}_key.parquet")
+
+
 def review_queue(
     lake: str | Path,
     *,
@@ -129,6 +140,8 @@ def review_queue(
     link: str | None = None,
 ) -> Queue:
     """Draw a blinded queue: flagged runs, and as many controls drawn by known probability.
+
+    Controls are runs without a label; where these are too few, runs that are labelled healthy.
 
     Parameters
     ----------
@@ -147,7 +160,7 @@ def review_queue(
     """
     from agentlens.report.blinded import queue_page
     from agentlens.report.cases import check_link
-    from agentlens.report.sampling import draw
+    from agentlens.report.sampling import draw, with_controls
 
     check_link(link)
     made = _material(lake, rule, policies, link)
@@ -155,7 +168,10 @@ def review_queue(
     healthy = told.filter(pl.col("label") == str(State.HEALTHY))["run_id"].implode()
     doubted = pl.col("run_id").is_in(healthy) & (pl.col("alerts") > 0)
     open_runs = made.runs.filter(~pl.col("run_id").is_in(told["run_id"].drop_nulls().implode()) | doubted)
-    drawn = draw(open_runs, size=size, seed=seed)
+    calm = made.runs.filter(
+        pl.col("run_id").is_in(healthy) & (pl.col("alerts") == 0) & (pl.col("events") > 0)
+    )
+    drawn = with_controls(draw(open_runs, size=size, seed=seed), calm, seed=seed)
     if drawn.is_empty():
         raise InputError.at(
             str(lake), "every run is labelled, and no healthy one is flagged", accepted="runs to review"
@@ -232,12 +248,15 @@ def read_decisions(path: str | Path) -> pl.DataFrame:
     """
     where = Path(path)
     try:
-        rows = list(csv.DictReader(io.StringIO(where.read_text(encoding="utf-8-sig"))))
+        table = csv.DictReader(io.StringIO(where.read_text(encoding="utf-8-sig")))
+        rows, heads = list(table), table.fieldnames or ()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError.at(str(path), f"cannot be read ({error})", accepted="a CSV of decisions") from None
+    if missing := [name for name in COLUMNS if name not in heads]:
+        raise InputError.at(f"{path}:1", f"no column {missing[0]}", accepted=", ".join(COLUMNS))
     found = []
     for number, row in enumerate(rows, 2):
-        if missing := [name for name in COLUMNS if row.get(name) is None]:
+        if missing := [name for name in COLUMNS if row[name] is None]:
             raise InputError.at(f"{path}:{number}", f"no column {missing[0]}", accepted=", ".join(COLUMNS))
         told = {name: from_cell(str(row[name]).strip()) for name in COLUMNS}
         if not told["decision"]:

@@ -11,6 +11,7 @@ import pytest
 import agentlens
 from agentlens.cli import main
 from agentlens.errors import InputError
+from agentlens.reporting import make_report
 from tests.report.test_page import words
 
 SECRET = "<b>what nobody should see"
@@ -220,3 +221,24 @@ def test_arguments_are_read_again_to_see_whether_actions_were_merged(
     source.unlink()
     gone = agentlens.make_report(lake, labels=healthy).tables["false_alerts"]
     assert gone["cause"].to_list() != ["distinct actions merged"]
+
+
+def test_a_page_written_again_leaves_no_table_of_the_one_before(lake: Path, tmp_path: Path) -> None:
+    """Triage has no causes: those of the labelled report before it go; a file that is no table of a report stays."""
+    out, folder = tmp_path / "r.html", tmp_path / "r_tables"
+    make_report(lake, labels=labels(tmp_path / "l.csv")).write(out)
+    assert (folder / "causes.parquet").exists()
+    mine = folder / "mine.parquet"
+    pl.DataFrame({"a": [1]}).write_parquet(mine)
+    (folder / "notes.parquet").write_text("no table at all", encoding="utf-8")
+    report = make_report(lake, labels="none")
+    report.write(out)
+    assert {path.stem for path in folder.iterdir()} == {*report.tables, "mine", "notes"}
+
+
+def test_a_folder_is_no_page(lake: Path, tmp_path: Path) -> None:
+    """Nothing is put beside it."""
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        make_report(lake, labels="none").write(tmp_path / "there")
+    assert not (tmp_path / "there_tables").exists()

@@ -217,3 +217,38 @@ def test_a_mistyped_onset_is_refused_before_it_is_stored(lake: Path, tmp_path: P
         with pytest.raises(InputError, match="99"):
             review_decisions(lake, [decide(tmp_path / "a.csv", rows)], queue.key, append=append)
     assert LabelStore.of(Lake.open(lake)).read().is_empty()
+
+
+def test_a_page_that_its_own_table_would_replace_is_refused(lake: Path, tmp_path: Path) -> None:
+    """The CSV stands beside the page under the page's name."""
+    with pytest.raises(InputError, match="would replace it"):
+        review_queue(lake).write(tmp_path / "queue.csv")
+    assert not (tmp_path / "queue.csv").exists()
+
+
+def test_alerts_among_healthy_labels_are_never_the_whole_queue(lake: Path, tmp_path: Path) -> None:
+    """With every run labelled healthy, as many that do not alert are drawn beside the six that do."""
+    runs = review_queue(lake, size=36).key["run_id"]
+    rows = "".join(f"{run},run,healthy\n" for run in runs)
+    path = tmp_path / "labels.csv"
+    path.write_text("run_id,scope,label\n" + rows, encoding="utf-8")
+    queue = review_queue(lake, labels=path)
+    assert dict(queue.key.group_by("stratum").len().iter_rows()) == {"flagged": 6, "control": 6}
+    controls = queue.key.filter(pl.col("stratum") == "control")
+    assert controls.select("of", "taken").unique().rows() == [(30, 6)]
+    strata = queue.key.sort("item")["stratum"].to_list()
+    assert strata not in (sorted(strata), sorted(strata, reverse=True))
+    found = review_decisions(
+        lake, [decide(tmp_path / "a.csv", answers(queue.key, "ann"))], queue.key, labels=path
+    )
+    assert set(found.labels.filter(pl.col("label") == "healthy")["found_by"]) == {"audit"}
+    assert found.estimates.filter(pl.col("stratum") == "control")["of"].item() == 30
+
+
+@pytest.mark.parametrize("text", ["", "run_id,label\n", "item;run_id;decision\n"])
+def test_a_file_without_the_columns_is_refused_though_it_has_no_row(tmp_path: Path, text: str) -> None:
+    """Nothing decided is something else than the wrong file."""
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"no column (item|agent)"):
+        read_decisions(path)

@@ -28,6 +28,7 @@ SHOWN = 5
 """How many bad rows a message lists before it says how many more there are."""
 LISTED = 50
 """How many runs or operations it lists."""
+_LONGEST = 80
 
 
 def read_labels(path: str | Path) -> pl.DataFrame:
@@ -216,6 +217,8 @@ def listed(names: Sequence[str], limit: int = LISTED) -> str:
     --------
     >>> listed(["a", "b\\n", "c"], 2)
     'a, b\\n and 1 more'
+    >>> len(listed(["x" * 3000]))
+    80
     """
     said = ", ".join(_visible(name) for name in names[:limit])
     return said + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
@@ -228,5 +231,6 @@ def where_listed(names: Sequence[str], what: str) -> str:
 
 
 def _visible(name: str) -> str:
-    """Every character that is not printable as its escape: ids are text of strangers."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
+    """The name cut to a length one can read, what is not printable as its escape: ids are text of strangers."""
+    short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in short)

@@ -16,7 +16,7 @@ from agentlens.report.document import Picture, Section
 from agentlens.report.evaluation import truth_rows
 from agentlens.report.listing import chance, listing, share
 from agentlens.report.misses import near_misses
-from agentlens.report.sampling import draw
+from agentlens.report.sampling import draw, with_controls
 from agentlens.report.slices import LEAST, slices
 from agentlens.report.words import count, plural
 
@@ -399,7 +399,10 @@ def queue(bench: Bench, found: Evaluation) -> Part:
     wrong = found.alerts.filter(pl.col("false")).select(pl.col("run_id").unique().sort())
     again = bench.made.runs.join(wrong, on="run_id", how="semi")
     doubted = draw(again).with_columns(stratum=pl.lit("false alarm")) if again.height else open_runs.clear()
-    frame = pl.concat([doubted, open_runs])
+    calm = bench.made.runs.filter((pl.col("alerts") == 0) & (pl.col("events") > 0)).join(
+        found.board.runs.filter(pl.Series(found.board.healthy)).select("run_id"), on="run_id", how="semi"
+    )
+    frame = with_controls(pl.concat([doubted, open_runs]), calm)
     table = listing(
         frame,
         [

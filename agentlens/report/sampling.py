@@ -18,8 +18,9 @@ SAMPLE = pl.Schema(
         "probability": pl.Float64(),
     }
 )
-"""One row a run drawn, in an order that tells nothing. ``stratum``: ``flagged``, ``uncertain`` or ``silent``;
-``taken`` of its ``of`` were drawn, each with ``probability``: rates over silent runs are weighted by its inverse."""
+"""One row a run drawn, in an order that tells nothing. ``stratum``: ``flagged``, ``uncertain``, ``silent``, or
+``control`` (`with_controls`); ``taken`` of its ``of`` were drawn, each with ``probability``: rates over silent runs are
+weighted by its inverse."""
 
 STRATA: Final = ("flagged", "uncertain", "silent")
 SIZE: Final = 20
@@ -71,6 +72,31 @@ def draw(runs: pl.DataFrame, *, size: int = SIZE, seed: int = 0) -> pl.DataFrame
         .with_columns((pl.col("taken") / pl.col("of")).alias("probability"))
     )
     return drawn.select(pl.col(name).cast(dtype) for name, dtype in SAMPLE.items())
+
+
+def with_controls(drawn: pl.DataFrame, silent: pl.DataFrame, *, seed: int = 0) -> pl.DataFrame:
+    """Mix in runs that do not alert, until they are as many as those that do (`SAMPLE`).
+
+    A queue of alerts alone tells a reviewer what the rule said of each.
+
+    Parameters
+    ----------
+    drawn
+        From `draw`, of runs without a label; strata other than ``silent`` and ``uncertain`` are taken to alert.
+    silent
+        ``run_id`` of runs with a label that do not alert: their stratum is ``control``.
+    seed
+        As for `draw`.
+    """
+    quiet = int(drawn["stratum"].is_in(["silent", "uncertain"]).sum())
+    lacking = drawn.height - 2 * quiet
+    if lacking < 1:
+        return drawn
+    nothing = pl.lit(0, dtype=pl.Int64)
+    runs = silent.select("run_id", nothing.alias("alerts"), nothing.alias("uncertain_events"))
+    more = draw(runs, size=lacking, seed=seed).with_columns(stratum=pl.lit("control"))
+    lots = pl.Series("lot", [_lot(run, seed) for run in [*drawn["run_id"], *more["run_id"]]], dtype=pl.String)
+    return pl.concat([drawn, more]).with_columns(lots).sort("lot", "run_id").drop("lot")
 
 
 def _lot(run: str, seed: int) -> str:

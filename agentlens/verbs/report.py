@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentlens.reporting import make_report
+from agentlens.results import page_file
 from agentlens.verbs.console import console, plain, print_files
 from agentlens.verbs.reading import chosen, normaliser
 from agentlens.verbs.waiting import tell
@@ -17,6 +18,7 @@ def run(args: Namespace) -> int:
     """Make the report, write it, and say where it is."""
     from agentlens.report.vega import bundled_ahead
 
+    page_file(args.out)  # before it is made
     with bundled_ahead():
         made = make_report(
             args.data,

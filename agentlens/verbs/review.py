@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agentlens.reviewing import Review, review_decisions, review_queue
+from agentlens.results import page_file
+from agentlens.reviewing import Review, key_beside, review_decisions, review_queue
 from agentlens.verbs.console import console, print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def run(args: Namespace) -> int:
     """Write a queue, or read decisions back."""
     if args.decisions:
-        page = Path(args.out)
-        key = args.key or page.with_name(f"{page.stem}_key.parquet")
+        key = args.key or key_beside(page_file(args.out))
         found = review_decisions(args.lake, args.decisions, key, labels=args.labels, append=not args.dry_run)
         if args.json:
             print_json(found.labels)
         else:
             show(found, stored=not args.dry_run)
         return 0
+    page_file(args.out)  # before it is made
     queue = review_queue(
         args.lake,
         labels=args.labels,

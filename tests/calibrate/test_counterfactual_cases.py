@@ -237,6 +237,24 @@ def test_the_cheapest_fixes_come_one_after_the_other():
     assert told["incidents_left"].to_list()[-1] == 1
 
 
+def test_of_fixes_that_clear_the_same_the_one_that_delays_nothing_comes_first():
+    """Confirming two events longer clears the polls too, but what is found otherwise is found two events later."""
+    events = lanes(
+        *(lane(f"poll{n}", "ppppp").with_columns(tool=pl.lit("poll")) for n in range(2)),
+        lane("bad", "bbbbbbbbbb").with_columns(tool=pl.lit("b")),
+    )
+    truth = events.select(
+        "run_id",
+        "agent",
+        "seq",
+        false=pl.col("run_id") != "bad",
+        incident=pl.when(pl.col("run_id") == "bad").then(0),
+        since="seq",
+    )
+    told = found_in(events, laps((4,)), truth=truth).cheapest()
+    assert told.select("kind", "false_cleared", "delay_added").rows() == [("exemption", 2, 0)]
+
+
 def handoff(delegated, accepted=None):
     """One handoff of the lane, in seconds."""
     row = {"run_id": "r", "author": "", "delegated_at": delegated * SECOND}
