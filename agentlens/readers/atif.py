@@ -21,7 +21,7 @@ from agentlens.readers.blocks import (
     text_of,
 )
 from agentlens.readers.decode import attempt
-from agentlens.readers.documents import documents
+from agentlens.readers.documents import documents, first_document
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _FINISH: Final = frozenset({"finish", "submit", "task_complete", "mark_task_comp
 _FAILURE = re.compile(r"<tool_use_error>|(?:Error: )?Exit code [1-9]")
 _TERMINAL: Final = "terminal"
 """Tool of an agent that writes its commands into the message instead of calling a tool."""
+_HOLDS: Final = ("steps",)
 
 
 def claim(head: Head) -> int:
@@ -46,7 +47,7 @@ def claim(head: Head) -> int:
         return 0
     if _NAMED.search(head.data):
         return 95
-    first = head.values[0] if head.values else None
+    first = first_document(head, _HOLDS)
     if not isinstance(first, dict) or not isinstance(first.get("steps"), list):
         return 0
     version = text_of(first.get("schema_version"))
@@ -55,7 +56,7 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one trajectory and of those embedded in it, in order of their steps."""
-    for name, base, document in documents(source, report, ("steps",)):
+    for name, base, document in documents(source, report, ("steps", ""), _HOLDS):
         if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
             report.quarantine(base, "no trajectory: an object with a list of steps was expected", "record")
             continue

@@ -10,7 +10,7 @@ from agentlens.model.raw import RawEvent
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import count_of, number_of, text_of
 from agentlens.readers.decode import attempt
-from agentlens.readers.documents import documents
+from agentlens.readers.documents import documents, first_document
 from agentlens.readers.stamps import epoch
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ _HUMAN: Final = (
     _REJECTED,
 )
 _SUBMITTED: Final = "Submitted"
+_HOLDS: Final = ("messages",)
 
 
 def claim(head: Head) -> int:
     """Claim by the format's name or version; an old bare list by the words of its prompt."""
     if head.magic:
         return 0
-    first = head.values[0] if head.values else None
+    first = first_document(head, _HOLDS)
     if isinstance(first, list):
         return 85 if _is_list(first) and any(sign in head.data for sign in _TEXT_SIGNS) else 0
     if not isinstance(first, dict):
@@ -77,7 +78,7 @@ def _is_list(messages: list[Any]) -> bool:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one trajectory, in order of its messages."""
-    for name, base, document in documents(source, report, ("messages", "")):
+    for name, base, document in documents(source, report, ("messages", ""), _HOLDS):
         about = document if isinstance(document, dict) else {}
         messages = about.get("messages") if about else document
         if not isinstance(messages, list):

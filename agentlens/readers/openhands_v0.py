@@ -79,7 +79,7 @@ def _is_event(item: Any) -> bool:
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the events of one trajectory."""
     loose: _Events | None = None  # events that stand one a line belong to one run
-    for name, base, document in documents(source, report, ("", *_LISTS)):
+    for name, base, document in documents(source, report, ("", *_LISTS), _LISTS):
         items = _items(document)
         if items is not None:
             run = text_of(document.get("instance_id")) if isinstance(document, dict) else ""

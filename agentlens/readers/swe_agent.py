@@ -10,7 +10,7 @@ from agentlens.model.raw import ABSENT, RawEvent
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import count_of, number_of, text_of
 from agentlens.readers.decode import attempt
-from agentlens.readers.documents import documents
+from agentlens.readers.documents import documents, first_document
 from agentlens.readers.messages import error_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ _FAILURES: Final = (
 _BEGUN = re.compile(rb'"trajectory"\s*:\s*\[\s*\{\s*"(?:action|observation|response|thought|query)"\s*:')
 _LOOKED_AT: Final = 600
 _SUBMITTED: Final = "submitted"
+_HOLDS: Final = (
+    "trajectory",
+    "attempts",
+)
 
 
 def claim(head: Head) -> int:
@@ -60,7 +64,7 @@ def claim(head: Head) -> int:
         return 0
     if not head.whole and _BEGUN.search(head.data):
         return 85
-    first = head.values[0] if head.values else None
+    first = first_document(head, _HOLDS)
     if not isinstance(first, dict):
         return 0
     attempts = first.get("attempts")
@@ -74,7 +78,7 @@ def claim(head: Head) -> int:
 
 def read(source: Source, report: Report) -> Iterator[Record]:
     """Yield the actions of one trajectory; the history beside it, demonstrations included, repeats them."""
-    for name, base, document in documents(source, report, ("trajectory",)):
+    for name, base, document in documents(source, report, ("trajectory", ""), _HOLDS):
         about = document if isinstance(document, dict) else {}
         found = about.get("attempts")
         attempts = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -80,13 +80,18 @@ def json_rows(source: Source, report: Report, *keys: str) -> Iterator[tuple[int,
 
 def _items(value: Any, keys: tuple[str, ...]) -> list[Any]:
     if isinstance(value, list):
-        return value
-    if isinstance(value, dict):
-        for key in keys:
-            if isinstance(value.get(key), list):
-                inner: list[Any] = value[key]
-                return inner
-    return [value]
+        inside = [_inside(item, keys) for item in value]
+        if any(found is None for found in inside):
+            return value
+        return [item for found in inside for item in found or ()]  # an array of documents
+    found = _inside(value, keys)
+    return [value] if found is None else found
+
+
+def _inside(value: Any, keys: tuple[str, ...]) -> list[Any] | None:
+    """Return the array that a document holds under one of ``keys``; None where it holds none."""
+    told = (value.get(key) for key in keys) if isinstance(value, dict) else ()
+    return next((found for found in told if isinstance(found, list)), None)
 
 
 def _lines(source: Source, report: Report) -> Iterator[tuple[int, Any]]:

@@ -16,7 +16,7 @@ from agentlens.readers import reprs
 from agentlens.readers.addressees import handed_to
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import text_of
-from agentlens.readers.documents import documents, stem_of
+from agentlens.readers.documents import documents, first_document, stem_of
 from agentlens.readers.messages import failure_of
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ def claim(head: Head) -> int:
         return 60
     if head.magic or not head.values:
         return 0
-    messages = _messages(head.values[0]) or []
+    first = first_document(head, _KEYS)
+    messages = _messages(first) or []
     known = [message for message in messages if isinstance(message, dict)]
     if any(_ROLE.fullmatch(text_of(message.get("role"))) for message in known):
         return 92
     if len(known) > 1 and all(_speaks(message) for message in known):
-        if isinstance(head.values[0], dict) and head.values[0].keys() & {"history", "chat_history"}:
+        if isinstance(first, dict) and first.keys() & {"history", "chat_history"}:
             return 75
         if any(_dicts(message.get("tool_responses")) for message in known):
             return 60  # only agents that run each other's calls write those
@@ -73,7 +74,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
 def _documents(source: Source, report: Report) -> Iterator[tuple[str, int, Any]]:
     """Yield the documents of a source; one that Python wrote as it shows lists is read as literals."""
     if not reprs.begins(source.head().data):
-        yield from documents(source, report, ("", *_KEYS))
+        yield from documents(source, report, ("", *_KEYS), _KEYS)
         return
     data = source.read(report)
     found, lost = reprs.shown(data)
