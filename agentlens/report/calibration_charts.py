@@ -222,12 +222,14 @@ def detection(curves: Frame, *, within: int | None = None) -> alt.LayerChart:
     Parameters
     ----------
     curves
-        Rows of `DETECTION_CURVE` (in events) with the ``rule`` they belong to, six rules at most.
+        Rows of `DETECTION_CURVE` (in events) with the ``rule`` they belong to, six rules at most. Rules have
+        their colours in the order in which they come, as in `pareto`.
     within
         The delay D that detection@D looks at; drawn as a dashed line.
     """
-    table = curves.lazy().sort("rule", "after").collect()
-    names = table["rule"].unique().sort().to_list()[: len(PERIODS)]
+    given = curves.lazy().collect()
+    names = given["rule"].unique(maintain_order=True).to_list()[: len(PERIODS)]
+    table = given.sort("rule", "after")
     rows: list[dict[str, Any]] = []
     longest = max([within or 0, *table["after"].to_list(), 1])
     for name in names:

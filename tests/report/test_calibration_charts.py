@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import altair as alt
+import polars as pl
 import pytest
 
 from agentlens.calibrate.chance import CHANCE
@@ -145,8 +147,27 @@ def test_a_detection_curve_starts_at_nothing_and_runs_to_the_end() -> None:
         mine = [row for row in rows if row["rule"] == rule]
         assert (mine[0]["after"], mine[0]["share"], mine[-1]["after"]) == (0, 0.0, 12)
     assert (
-        spec["title"]["subtitle"] == "95 % bands; in the end: full_window(8, 3, 2) 55%; laps((4, 3, 2)) 75%"
+        spec["title"]["subtitle"] == "95 % bands; in the end: laps((4, 3, 2)) 75%; full_window(8, 3, 2) 55%"
     )
+
+
+def colours(chart: alt.LayerChart) -> dict[str, str]:
+    """Colour of each rule, the same in every layer that has one."""
+    encodings = [layer["encoding"] for layer in chart.to_dict()["layer"]]
+    scales = [one["color"]["scale"] for one in encodings if "color" in one]
+    assert all(scale == scales[0] for scale in scales)
+    return dict(zip(scales[0]["domain"], scales[0]["range"], strict=True))
+
+
+def test_a_rule_has_one_colour_in_both_charts_that_name_it() -> None:
+    """Colours go by the order in which rules are given, not by their names."""
+    names = ["z", "a"]
+    few = rates().unique("rule", maintain_order=True).head(2).with_columns(rule=pl.Series(names))
+    steps = curves().filter(pl.col("rule") == "laps((4, 3, 2))")
+    both = pl.concat([steps.with_columns(rule=pl.lit(name)) for name in names])
+    told = colours(charts.detection(both))
+    assert list(told) == names
+    assert told == colours(charts.pareto(few, named=few["cell"].to_list()))
 
 
 def test_no_observed_alarm_stands_at_the_left_end() -> None:
