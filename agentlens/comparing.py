@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ import polars as pl
 from agentlens.api import loop_parts, rule_book
 from agentlens.calibrate.bootstrap import statistic_interval
 from agentlens.calibrate.compare import compare_rules
+from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.spans import groups_of, run_spans
 from agentlens.calibrate.truth import Matching, Place, lay, strongest
 from agentlens.data import Data, Opened, action_kinds, open_data
@@ -24,6 +26,9 @@ from agentlens.results import Loops, Tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from agentlens.detect.policies import Policies
     from agentlens.detect.profile_rules import RuleBook
@@ -355,13 +360,17 @@ def _paired(measure: str, one: pl.DataFrame, other: pl.DataFrame, *, by: str) ->
         return None
     named = pairs.select(pl.col("group").alias("task_group"), first=measure, second=f"{measure}_then")
     row = compare_rules(named, "second", "first", draws=DRAWS).row(0, named=True)
+    low, high = row["difference_low"], row["difference_high"]
+    change = named.group_by("task_group").agg((pl.col("second") - pl.col("first")).mean()).to_series(1)
+    if change.n_unique() == 1:
+        low, high = _around(change[0], change.len()) if _is_share(measure, one) else (None, None)
     return {
         "groups": row["groups"],
         "first": row["second"],
         "second": row["first"],
         "difference": row["difference"],
-        "low": row["difference_low"],
-        "high": row["difference_high"],
+        "low": low,
+        "high": high,
         "p_value": row["sign_flip_p"],
         "paired": True,
         "thin": row["thin"],
@@ -386,14 +395,51 @@ def _apart(measure: str, one: pl.DataFrame, other: pl.DataFrame) -> dict[str, An
         return float(theirs @ means[1] / theirs.sum() - mine @ means[0] / mine.sum())
 
     found = statistic_interval(difference, size + means[1].size, draws=DRAWS)
+    low, high = found.low, found.high
+    if any(_one_value(values) for values in means):
+        low, high = _square_and_add(*means) if _is_share(measure, one) else (None, None)
     return {
         "groups": size + means[1].size,
         "first": float(means[0].mean()),
         "second": float(means[1].mean()),
         "difference": found.value,
-        "low": found.low,
-        "high": found.high,
+        "low": low,
+        "high": high,
         "p_value": None,
         "paired": False,
         "thin": found.thin,
     }
+
+
+def _is_share(measure: str, side: pl.DataFrame) -> bool:
+    return side.schema[measure] == pl.Boolean
+
+
+def _around(change: float, groups: int) -> tuple[float, float]:
+    """Limits of a difference in shares that is the same in every group: drawn again it would have no spread."""
+    others = clopper_pearson(0, groups).high or 0.0  # so many groups at most may be otherwise
+    return max(-1.0, change - others), min(1.0, change + others)
+
+
+def _one_value(values: NDArray[np.float64]) -> bool:
+    return bool((values == values[0]).all())
+
+
+def _square_and_add(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Limits of a difference of shares from those of each (Newcombe 1998, method 10).
+
+    Draws of a side on which every group says the same have no spread, though few groups prove little.
+    """
+    (first, low, high), (second, least, most) = (_share_limits(values) for values in (one, other))
+    change = second - first
+    return change - hypot(second - least, high - first), change + hypot(most - second, first - low)
+
+
+def _share_limits(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Mean over groups and its limits: exact where all groups agree (all or none), else by drawing groups."""
+    mean = float(values.mean())
+    if _one_value(values):
+        exact = clopper_pearson(round(mean * values.size), values.size)
+        return mean, min(mean, exact.low or 0.0), max(mean, 1.0 if exact.high is None else exact.high)
+    found = statistic_interval(lambda weight: float(weight @ values / weight.sum()), values.size, draws=DRAWS)
+    return mean, mean if found.low is None else found.low, mean if found.high is None else found.high

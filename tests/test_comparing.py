@@ -48,8 +48,10 @@ def test_two_rules_on_the_same_runs_are_paired() -> None:
     assert (false["first"], false["second"], false["difference"], false["groups"]) == (0.0, 1.0, 1.0, 12)
     assert false["paired"]
     assert false["p_value"] < 0.001
+    assert (false["low"], false["high"]) == (pytest.approx(0.025 ** (1 / 12)), 1.0)
     found = row(result, "detected")
     assert (found["first"], found["second"], found["p_value"]) == (1.0, 1.0, 1.0)
+    assert found["high"] == -found["low"] == pytest.approx(1 - 0.025 ** (1 / 12))
     assert result.totals["flagged_runs"].to_list() == [12, 24]
 
 
@@ -66,6 +68,19 @@ def test_versions_of_different_tasks_are_drawn_apart() -> None:
     assert tokens["first"] == 300.0  # six of twelve runs, 600 tokens each
     assert tokens["second"] == 250.0
     assert tokens["low"] < tokens["difference"] == -50.0 < tokens["high"]
+
+
+def test_a_side_that_shows_nothing_is_not_certain() -> None:
+    """Six of six and six of six may differ by chance; draws of what never varies would give limits of nothing."""
+    result = compare(fleet(), versions=("1", "2"), labels=labels())
+    found = row(result, "detected")
+    least = 0.025 ** (1 / 6)  # exact limit of six of six
+    assert (found["first"], found["difference"], found["paired"]) == (1.0, 0.0, False)
+    assert found["low"] == pytest.approx(least - 1)
+    assert found["high"] == pytest.approx(1 - least)
+    assert row(result, "stuck_s")["low"] < 0
+    alone = row(compare(fleet(), versions=("1", "2"), rule="laps((9, 9))"), "loop_tokens")
+    assert (alone["difference"], alone["low"], alone["high"]) == (0.0, None, None)
 
 
 def test_versions_that_share_tasks_are_paired_by_task() -> None:

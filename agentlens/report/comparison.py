@@ -60,7 +60,8 @@ def comparison_page(
     ]
     note = (
         "Means over task groups. Difference: second minus first, 95 % limits by drawing whole groups again; p: sign"
-        " flip over paired groups. Sides that share no task are drawn apart."
+        " flip over paired groups. Sides that share no task are drawn apart. Where groups do not differ at all, draws"
+        " show no spread: shares then have exact limits, amounts none."
     )
     summed = [
         ("side", "side", "text"),
