@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT, RawEvent
-from agentlens.readers import decode, frameworks, genai, openinference, prompts, traceloop
+from agentlens.readers import frameworks, genai, openinference, prompts, traceloop
 from agentlens.readers.addressees import HANDOFF_TOOL, addressee, handed_to
 from agentlens.readers.bodies import class_name, failure_in, status_class
 from agentlens.readers.flat_messages import FLAT
 from agentlens.readers.messages import Call, Reply
 from agentlens.readers.span_values import amount, attempt, count, is_turn, text_of
 from agentlens.readers.tool_messages import single, tool_message
+from agentlens.readers.twins import Twins
 from agentlens.readers.verdicts import verdict
 
 if TYPE_CHECKING:
@@ -185,21 +186,6 @@ def tool_name(span: Span) -> str:
 
 
 @dataclass(slots=True)
-class _Twin:
-    """A tool or model span that a directly nested or enclosing span may tell a second time."""
-
-    kind: str
-    tool: str
-    args: Any
-    identity: str
-    inner: bool = False  # told again by a span right inside
-
-
-_ById: TypeAlias = dict[str | None, _Twin]
-_ByParent: TypeAlias = dict[tuple[str, str, str], _Twin]
-
-
-@dataclass(slots=True)
 class Spans:
     """Turns the spans of one source into events.
 
@@ -208,11 +194,8 @@ class Spans:
     """
 
     report: Report
-    _traces: dict[str, tuple[_ById, _ByParent]] = field(default_factory=dict)
+    _twins: Twins = field(default_factory=Twins)
     _acting: set[str] = field(default_factory=set)  # traces with tools that have spans of their own
-    _trace: str = ""  # the trace of the span before, which most often is that of the next
-    _by_id: _ById = field(default_factory=dict)
-    _by_parent: _ByParent = field(default_factory=dict)
 
     def events(self, span: Span, line: int, order: int) -> list[RawEvent]:
         """Return the events of one span; ``order`` numbers them inside the line, in steps the caller leaves free."""
@@ -313,7 +296,7 @@ class Spans:
         event.result = result
         event.error_class = error
         event.call_id = facts.get("call_id")
-        event.identity, twice = self._identity(span, "tool", tool, args)
+        event.identity, twice = self._twins.identity(span, "tool", tool, args)
         event.open = span.ended_at is None or (error is None and result is ABSENT and args is not ABSENT)
         return [event, self._lineage(span, position)] if twice else [event]
 
@@ -350,7 +333,7 @@ class Spans:
         event.cost_usd = amount(get("cost"))
         event.error_class = _failure(span, ABSENT)[0] or status_class(get("http_status"))
         event.attempt = attempt(get("resent"))
-        event.identity, twice = self._identity(span, "model", "", ABSENT)
+        event.identity, twice = self._twins.identity(span, "model", "", ABSENT)
         event.open = span.ended_at is None
         return [event, self._lineage(span, position)] if twice else [event]
 
@@ -406,47 +389,9 @@ class Spans:
 
     def _lineage(self, span: Span, position: tuple[int, int]) -> RawEvent:
         """Keep the place of a span whose event is told by another, for the spans below it."""
-        return self._event(span, (position[0], position[1] + 1), "log")
-
-    def _identity(self, span: Span, kind: str, tool: str, args: Any) -> tuple[str | None, bool]:
-        """Return the identity of a call, and whether it is that of a span told before."""
-        span_id, parent_id = span.span_id, span.parent_id
-        if span_id is None:
-            return None, False
-        if span.trace_id != self._trace:
-            self._trace = span.trace_id
-            self._by_id, self._by_parent = self._traces.setdefault(span.trace_id, ({}, {}))
-        by_parent = self._by_parent
-        own = _Twin(kind, tool, args, f"span:{span_id}")
-        twin = None
-        above = self._by_id.get(parent_id)
-        if above is not None and not above.inner and _same(above, own):
-            twin, above.inner = above, True  # the next one inside is another attempt, not another telling
-        else:
-            below = by_parent.get((span_id, kind, tool))
-            if below is not None and _same(below, own):
-                twin, own.inner = below, True
-        if twin is not None:
-            own.identity = twin.identity
-        self._by_id[span_id] = own
-        if parent_id is not None:
-            by_parent.setdefault((parent_id, kind, tool), own)
-        return own.identity, twin is not None
-
-
-def _same(one: _Twin, other: _Twin) -> bool:
-    if one.kind != other.kind or one.tool != other.tool:
-        return False
-    if one.args is ABSENT or other.args is ABSENT:
-        return True
-    return bool(one.args == other.args or _decoded(one.args) == _decoded(other.args))
-
-
-def _decoded(args: Any) -> Any:
-    if not isinstance(args, str):
-        return args
-    value = decode.attempt(args)
-    return args if value is ABSENT else value
+        event = self._event(span, (position[0], position[1] + 1), "log")
+        event.identity = f"place:{span.span_id}" if span.span_id else None
+        return event
 
 
 def _noted(span: Span, args: Any, result: Any) -> tuple[Any, Any]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
+from agentlens.lake.direct import read_file
+from tests.readers.lanes_made import NORMALISER
 from tests.readers.reading import events, records
-from tests.readers.spans_made import T0, TRACE, attributes, lines, request, sid, span, tool
+from tests.readers.spans_made import T0, TRACE, agent, attributes, lines, request, sid, span, tool
 from tests.readers.test_otlp import only
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -141,3 +147,24 @@ def test_a_class_is_named_without_its_module(said: str, error: str) -> None:
     assert only(lines(request(tool(2, "f", "{}", events=[note], **failed))), "tool").error_class == error
     plain = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "error.type": said}
     assert only(lines(request(span(3, "f", plain, **failed))), "tool").error_class == error
+
+
+def test_a_batch_that_was_sent_again_counts_nothing_twice(tmp_path: Path) -> None:
+    """Exporters send again what was not acknowledged; a model call told by two nested spans stays one."""
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 5}
+    one = request(
+        agent(1, "Finder"),
+        span(2, "chat m", chat, parent=1),
+        span(3, "chat m", chat, parent=2),
+        tool(4, "f", "{}", "7"),
+    )
+    path = tmp_path / "spans.jsonl"
+    found = []
+    for batches in ((one,), (one, one), (one, one, one)):
+        path.write_bytes(lines(*batches))
+        found.append(
+            read_file(path, NORMALISER).events.collect().select("kind", "agent", "seq", "tokens_in", "at")
+        )
+    assert found[0].filter(pl.col("kind") == "model").height == 1
+    assert found[0].equals(found[1])
+    assert found[0].equals(found[2])
