@@ -122,21 +122,31 @@ class _Task:
     artifacts: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A message that was sent: its line, the id of the call that sent it, its words."""
+
+    line: int
+    call: str
+    said: Any
+
+
 @dataclass(slots=True)
 class _Stream:
     report: Report
     name: str
+    call: str = ""  # id of the JSON-RPC call of the record in hand
     tasks: dict[str, _Task] = field(default_factory=dict)
-    asked: list[tuple[int, Any]] = field(
-        default_factory=list
-    )  # line and words of messages without a task yet
+    asked: list[_Request] = field(default_factory=list)  # messages without a task yet
+    told: set[tuple[str, str]] = field(default_factory=set)  # requests seen, by their ids
+    early: dict[str, tuple[str, Lane]] = field(default_factory=dict)  # answered before they were seen
 
     def value(self, value: Any, number: int) -> Iterator[RawEvent]:
         message = _asked(value)
         found = _update(value)
+        self.call = text_of(value.get("id")) if isinstance(value, dict) and "jsonrpc" in value else ""
         if message is not None:
-            if _first(message, "taskId", "task_id") not in self.tasks:  # else it goes on with that task
-                self.asked.append((number, _said(message)))
+            yield from self._sent(message, number)
         elif found is None and (reply := _reply(value)) is not None:
             yield from self._replied(reply, number)
         elif found is None:
@@ -144,17 +154,42 @@ class _Stream:
         else:
             yield from self._update(*found, number)
 
+    def _sent(self, message: dict[str, Any], number: int) -> Iterator[RawEvent]:
+        """Keep a request until its answer; one that goes on with a task, or is told again, is none."""
+        own = (self.call, _first(message, "messageId", "message_id"))
+        if _first(message, "taskId", "task_id") or own in self.told:
+            return
+        if any(own):
+            self.told.add(own)
+        task, lane = self.early.pop(self.call, ("", None)) if self.call else ("", None)
+        if lane is None:
+            self.asked.append(_Request(number, self.call, _said(message)))
+            return
+        args = _request(_said(message))
+        yield Spot(lane=lane, line=number).event(
+            0, "handoff", tool="a2a", target=_REMOTE, args=args, call_id=task or None, identity=f"task/{task}"
+        )
+
+    def _taken(self) -> Any:
+        """Return the words of the request that is answered: the one of this call, else the oldest."""
+        named = next((one for one in self.asked if self.call and one.call == self.call), None)
+        found = named or next((one for one in self.asked if not (one.call and self.call)), None)
+        if found is None:
+            return ABSENT
+        self.asked.remove(found)
+        return found.said
+
     def end(self) -> Iterator[RawEvent]:
         """Yield the messages that nothing answered: they were handed over, and nobody took them up."""
-        for number, asked in self.asked:
-            spot = Spot(lane=Lane(run_id=self.name), line=number)
-            yield spot.event(0, "handoff", tool="a2a", target=_REMOTE, args=_request(asked), open=True)
+        for one in self.asked:
+            spot = Spot(lane=Lane(run_id=self.name), line=one.line)
+            yield spot.event(0, "handoff", tool="a2a", target=_REMOTE, args=_request(one.said), open=True)
 
     def _replied(self, reply: dict[str, Any], number: int) -> Iterator[RawEvent]:
         """Yield the handoff that was answered at once, by a message and without a task."""
         own = _first(reply, "messageId", "message_id") or f"line-{number}"
         lane = Lane(run_id=_first(reply, "contextId", "context_id") or self.name)
-        asked = self.asked.pop(0)[1] if self.asked else ABSENT
+        asked = self._taken()
         call = f"message/{own}"
         yield Spot(lane=lane, line=number).event(
             0,
@@ -201,8 +236,10 @@ class _Stream:
     def _delegated(self, update: dict[str, Any], spot: Spot, own: str) -> Iterator[RawEvent]:
         history = update.get("history")
         first = next((m for m in history if isinstance(m, dict)), None) if isinstance(history, list) else None
-        sent = self.asked.pop(0)[1] if self.asked else ABSENT
+        sent = self._taken()
         asked = _said(first) if first else sent
+        if asked is ABSENT and self.call:
+            self.early[self.call] = (own, spot.lane)
         submitted = _state(update) == "submitted"
         yield spot.event(
             0,
@@ -287,7 +324,7 @@ def _said(message: Any) -> Any:
 
 FORMAT = Format(
     name="a2a",
-    version=1,
+    version=2,
     title="A2A task streams (0.3 and 1.0, with or without their JSON-RPC envelope)",
     recognised_by="task, statusUpdate or artifactUpdate; kind task, status-update or artifact-update",
     proved_on="two streams made with the SDK's types",

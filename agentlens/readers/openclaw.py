@@ -230,8 +230,9 @@ class _Log:
     def _done(self, value: dict[str, Any], session: str, spot: Spot) -> Iterator[RawEvent]:
         self.live.pop(session, None)
         good = value.get("success") is not False
+        ended = f"end/{session}/{text_of(value.get('ts')) or self.begun.get(session, 0)}"
         yield spot.event(8, "claim", tool="agent.end", target="success" if good else "failure",
-                         error_class=None if good else "agent_failed")  # fmt: skip
+                         error_class=None if good else "agent_failed", identity=ended)  # fmt: skip
         if spot.lane.instance is not None:
             failed = None if good else "child_failed"
             yield self._span(session, spot, at=None, ended_at=spot.at, open=False, error_class=failed)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from agentlens.detect.inferred import inferred_receipts
+from agentlens.lake.direct import read_file
 from agentlens.readers import registry
 from agentlens.readers.source import Source
+from tests.readers.lanes_made import NORMALISER
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
 from tests.readers.test_real_loops import events as assembled
@@ -208,3 +211,38 @@ def test_a_message_that_nothing_answers_is_an_open_handoff() -> None:
         (None, True),
         ({"message": "x"}, True),
     ]
+
+
+def call(number: int, words: str) -> dict[str, Any]:
+    message = {"role": "user", "parts": [{"kind": "text", "text": words}], "messageId": f"m{number}"}
+    return {"jsonrpc": "2.0", "id": f"{number}", "method": "message/stream", "params": {"message": message}}
+
+
+def answer(number: int, state: str, second: int) -> dict[str, Any]:
+    status = {"state": state, "timestamp": f"2026-01-01T00:00:{second:02}Z"}
+    kind = (
+        {"id": f"t{number}", "kind": "task"}
+        if state == "submitted"
+        else {"taskId": f"t{number}", "kind": "status-update"}
+    )
+    return {"jsonrpc": "2.0", "id": f"{number}", "result": {**kind, "contextId": "c", "status": status}}
+
+
+def test_answers_belong_to_the_requests_of_their_calls(tmp_path: Path) -> None:
+    """Side by side, told twice or in another order: two tasks, each with the words it was sent."""
+    rows = [
+        call(1, "one"), call(2, "two"), answer(2, "submitted", 1), answer(1, "submitted", 2),
+        answer(2, "completed", 3), answer(1, "failed", 4),
+    ]  # fmt: skip
+    path = tmp_path / "stream.jsonl"
+    found = []
+    for order in (rows, [one for row in rows for one in (row, row)], [*rows, *rows], [*rows[2:], *rows[:2]]):
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in order))
+        events = read_file(path, NORMALISER).events.filter(pl.col("kind") == "handoff").collect()
+        found.append(events.sort("call_id").select("call_id", "action_signature", "error_class", "open"))
+    assert found[0].select("call_id", "error_class", "open").rows() == [
+        ("t1", "failed", False),
+        ("t2", None, False),
+    ]
+    assert found[0]["action_signature"].n_unique() == 2
+    assert all(one.equals(found[0]) for one in found)
