@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import polars as pl
-
 from agentlens._version import __version__
 from agentlens.data import each, told_versions, versions_in
 from agentlens.detect.columns import JUDGED
@@ -18,11 +16,14 @@ from agentlens.detect.episodes import episodes as find_episodes
 from agentlens.detect.lanes import REQUIRED
 from agentlens.detect.loops import loops as judge
 from agentlens.detect.runs import runs as sum_up
+from agentlens.model.once import said_once
 from agentlens.model.verdict import VERDICTS
 from agentlens.results import Loops, LoopSums, RowWriter, add_tallies, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import polars as pl
 
     from agentlens.data import Opened
     from agentlens.detect.policies import Policies
@@ -80,14 +81,9 @@ def _read(events: pl.LazyFrame) -> pl.DataFrame:
     held = events.select(name for name in JUDGED if name in given).collect()
     if held.is_empty():
         return held
-    nothing = [
-        c.name for c in held.iter_columns() if c.name not in REQUIRED and c.null_count() == held.height
-    ]
-    held = held.drop(nothing)
-    plain = [c.name for c in held.iter_columns() if not c.dtype.is_nested()]
-    same = held.select(pl.col(plain).eq_missing(pl.col(plain).first()).all()).row(0)
-    once = [name for name, yes in zip(plain, same, strict=True) if yes]
-    return held.with_columns(pl.lit(held[name].head(1)).first().alias(name) for name in once)
+    missing = dict(zip(held.columns, held.null_count().row(0), strict=True))
+    nothing = [name for name, count in missing.items() if name not in REQUIRED and count == held.height]
+    return said_once(held.drop(nothing))
 
 
 def in_order(

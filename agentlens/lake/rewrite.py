@@ -208,21 +208,25 @@ class _Rewrite:
         if old is not None:
             stays = self._stays(old)
             if not moved.is_empty():
-                stays = stays.filter(~pl.col("run_id").is_in(moved["run_id"].to_list()))
+                stays = stays.filter(~pl.col("run_id").is_in(moved["run_id"].to_list(), nulls_equal=True))
             frames.append(stays)
         if not frames:
             return None
-        rows = gathered(frames, self.schema)
+        rows = gathered(frames, self.schema, IN_SOURCE)
         if rows.is_empty():
             return None
-        rows = self._unnamed(rows, "parent_run_id").sort(IN_SOURCE, nulls_last=True)
-        made = assembled(rows)
+        rows = self._unnamed(rows, "parent_run_id")
         name = f"bucket={number:04}/g{self.generation:06}.parquet"
+        records = write(self.lake, f"records/{name}", rows)
+        sources = rows.select(pl.col("source_id").unique().sort())["source_id"].to_list()
+        handed = [rows]
+        del rows
+        made = assembled(handed.pop())  # nothing here holds on to what assembling is done with
         return BucketEntry(
-            records=write(self.lake, f"records/{name}", rows),
+            records=records,
             events=write(self.lake, f"events/{name}", made.events),
-            runs=made.events["run_id"].n_unique(),
-            sources=rows["source_id"].unique().sort().to_list(),
+            runs=made.events.select(pl.col("run_id").n_unique()).item(),
+            sources=sources,
             dropped=nonzero(made.counts, "dropped"),
             folded=nonzero(made.counts, "folded"),
             elsewhere=nonzero(made.elsewhere, "elsewhere"),

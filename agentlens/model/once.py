@@ -16,14 +16,25 @@ def said_once(frame: pl.DataFrame) -> pl.DataFrame:
     """
     if frame.is_empty():
         return frame
-    once = [column.name for column in frame.iter_columns() if _says_one_thing(column)]
-    return frame.with_columns(pl.lit(frame[name].head(1)).first().alias(name) for name in once)
+    # expressions all through: a Series taken from the frame would have room for every row again
+    missing = dict(zip(frame.columns, frame.null_count().row(0), strict=True))
+    once = {name for name, count in missing.items() if count == frame.height}
+    likely = [name for name, dtype in frame.schema.items() if not missing[name] and _compares(dtype)]
+    for other in (pl.all().last(), pl.all()):  # most columns differ in their first and last row already
+        same = frame.select(likely).select((pl.all().first() == other).all())
+        likely = [name for name, yes in same.to_dict(as_series=False).items() if yes == [True]]
+    once.update(likely)
+    first = frame.head(1)
+    return frame.with_columns(
+        pl.lit(first[name]).first().alias(name) for name in frame.columns if name in once
+    )
 
 
-def _says_one_thing(column: pl.Series) -> bool:
-    """Say whether all values are the same. Of lists and structs only that they are null is looked for."""
-    nulls = column.null_count()
-    if nulls or column.dtype.is_nested():
-        return nulls == len(column)
-    first = column.head(1)
-    return bool((first == column.tail(1)).all()) and bool((column == first).all())
+def _compares(dtype: pl.DataType) -> bool:
+    """Whether values that compare as equal are written alike: 0.0 and -0.0 are not."""
+    return not dtype.is_nested() and not dtype.is_float()
+
+
+def nulls(frame: pl.DataFrame, name: str) -> int:
+    """Count the nulls of one column, without making room for one that is kept as one value."""
+    return int(frame.select(pl.col(name).null_count()).item())

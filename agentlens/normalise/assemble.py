@@ -15,13 +15,16 @@ import polars as pl
 
 from agentlens.errors import SchemaError
 from agentlens.model.event import CONTENT, EVENTS
-from agentlens.model.once import said_once
+from agentlens.model.once import nulls, said_once
 from agentlens.model.record import RECORDS
 from agentlens.normalise.asked import promote
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
 from agentlens.normalise.merge import columns_of, disputed, join_twins, merge
 from agentlens.normalise.prefer import prefer_readers
+
+_DECIDED = ("identity", "session", "reader_rank")
+"""Columns that no later step looks at, once what is one action and whose word stands is decided."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def assembled(records: pl.DataFrame) -> Assembled:
     otherwise = disputed(records)
     records, counts = merge(join_twins(records))
     records, elsewhere = prefer_readers(promote(records))
-    records = order(mark_instances(records))
+    records = order(mark_instances(records.drop(_DECIDED)))
     records = _finished(fill_run_facts(carry_external(choose(records))))
     return Assembled(records, counts, elsewhere, otherwise)
 
@@ -96,14 +99,10 @@ def run_names(sessions: pl.DataFrame) -> pl.DataFrame:
 
 def with_sessions(records: pl.DataFrame) -> pl.DataFrame:
     """Replace the run id of a trace with exactly one session by that session."""
-    if records["session"].null_count() == len(records):
+    if nulls(records, "session") == len(records):
         return records
     names = run_names(sessions_of(records.lazy()).collect())
-    return (
-        records.join(names, on="run_id", how="left", maintain_order="left")
-        .with_columns(run_id=pl.coalesce("named", "run_id"))
-        .drop("named")
-    )
+    return records.with_columns(pl.col("run_id").replace(names["run_id"], names["named"]))
 
 
 def _finished(ordered: pl.DataFrame) -> pl.DataFrame:

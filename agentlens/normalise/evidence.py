@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from agentlens.model.event import ACTIONS
+from agentlens.model.once import nulls
 from agentlens.normalise.fingerprint import UNKNOWN_STATE
 from agentlens.normalise.lanes import LANE
 
@@ -21,9 +22,9 @@ def choose(ordered: pl.DataFrame) -> pl.DataFrame:
     """
     given = pl.col("has_given").any().over("run_id")
     durable = pl.col("durable_version").is_not_null().any().over("run_id")
-    if not ordered["has_given"].any():
+    if not ordered.select(pl.col("has_given").any()).item():
         given = pl.lit(False)
-    if ordered["durable_version"].null_count() == len(ordered):
+    if nulls(ordered, "durable_version") == len(ordered):
         return _plain(ordered, given)
     state = _carried()
     return ordered.with_columns(
@@ -76,7 +77,7 @@ def carry_external(ordered: pl.DataFrame) -> pl.DataFrame:
 def fill_run_facts(ordered: pl.DataFrame) -> pl.DataFrame:
     """Let ``workflow`` and ``task_group`` stand on every row of a run that names exactly one of each."""
     for name in ("workflow", "task_group"):
-        missing = ordered[name].null_count()
+        missing = nulls(ordered, name)
         if missing in {0, len(ordered)}:
             continue
         only = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from agentlens.model.event import ACTIONS
+from agentlens.model.once import nulls
 
 LANE = ("run_id", "agent")
 
@@ -15,13 +16,42 @@ def inherit_agents(records: pl.DataFrame) -> pl.DataFrame:
     The instance mark goes with the name. A span is looked for in the same run only; spans that enclose
     each other in a circle name nobody.
     """
-    if not records["agent"].null_count():
+    if not nulls(records, "agent"):
         return records
-    runs = records.filter(pl.col("agent").is_null()).select("run_id").unique()
-    asked = records.join(runs, on="run_id", how="semi", maintain_order="left")
-    spans = (
-        asked.filter(pl.col("span_id").is_not_null())
-        .select("run_id", "span_id", "parent_span_id", "agent", "instance")
+    runs = records.select("run_id", "agent").filter(pl.col("agent").is_null()).select("run_id").unique()
+    spans = _telling_spans(records, runs)
+    nodes = spans.select("run_id", "span_id", "node")
+    named = _nearest_named(spans, nodes)
+    found = records.select("run_id", "span_id", "parent_span_id")
+    for name, column in (("own", "span_id"), ("above", "parent_span_id")):
+        found = found.join(
+            nodes.rename({"span_id": column, "node": name}),
+            on=["run_id", column],
+            how="left",
+            maintain_order="left",
+        )
+    node = found.select(pl.coalesce("own", "above")).to_series()
+    asks = pl.col("agent").is_null()
+    agent, instance = named["named_agent"].gather(node), named["named_instance"].gather(node)
+    return records.with_columns(
+        instance=pl.when(asks).then(pl.coalesce("instance", instance)).otherwise("instance"),
+        agent=pl.when(asks).then(pl.coalesce(agent, pl.lit(""))).otherwise("agent"),
+    )
+
+
+def _telling_spans(records: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return one numbered row a span of these runs that says something of others.
+
+    A span that one record tells, with no agent and nothing below it, only passes on what its parent says: most
+    spans are of this kind, and looked for by their parent.
+    """
+    # a digest that two ids share, or an id in two runs, lets a span in that nobody looks for: no more than that
+    often = pl.col("span_id").hash().is_duplicated()
+    above = pl.col("span_id").is_in(pl.col("parent_span_id").unique().implode())
+    return (
+        records.select("run_id", "span_id", "parent_span_id", "agent", "instance")
+        .filter(pl.col("span_id").is_not_null() & (pl.col("agent").is_not_null() | often | above))
+        .join(runs, on="run_id", how="semi")
         .sort("run_id", "span_id", "agent", "instance", "parent_span_id", nulls_last=True)
         .group_by("run_id", "span_id", maintain_order=True)
         .agg(
@@ -29,21 +59,6 @@ def inherit_agents(records: pl.DataFrame) -> pl.DataFrame:
         )
         .with_row_index("node")
     )
-    nodes = spans.select("run_id", "span_id", "node")
-    named = _nearest_named(spans, nodes)
-    origin = named.select("run_id", "span_id", "named_agent", "named_instance")
-    found = records.with_columns(from_span=pl.coalesce("span_id", "parent_span_id")).join(
-        origin,
-        left_on=["run_id", "from_span"],
-        right_on=["run_id", "span_id"],
-        how="left",
-        maintain_order="left",
-    )
-    asks = pl.col("agent").is_null()
-    return found.with_columns(
-        instance=pl.when(asks).then(pl.coalesce("instance", "named_instance")).otherwise("instance"),
-        agent=pl.when(asks).then(pl.coalesce("named_agent", pl.lit(""))).otherwise("agent"),
-    ).select(records.columns)
 
 
 def _nearest_named(spans: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -73,7 +88,7 @@ def mark_instances(records: pl.DataFrame) -> pl.DataFrame:
 
     Only where a name has several instances in a run; rows that carry no instance keep the plain name.
     """
-    if records["instance"].null_count() == len(records):
+    if nulls(records, "instance") == len(records):
         return records
     given = pl.col("instance").is_not_null()
     place = ("source_id", "position", "position_in")
@@ -108,7 +123,7 @@ def order(records: pl.DataFrame) -> pl.DataFrame:
     """
     place = ["source_id", "position", "position_in"]
     numbered = pl.col("seq_given").is_not_null()
-    if records["seq_given"].null_count() == len(records):
+    if nulls(records, "seq_given") == len(records):
         timed = _fill_times(records, place)
         ordered = timed.sort(*LANE, "at_filled", *place, nulls_last=False)
         return ordered.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64).over(LANE)).drop("at_filled")
@@ -139,7 +154,7 @@ def order(records: pl.DataFrame) -> pl.DataFrame:
 
 def _fill_times(records: pl.DataFrame, place: list[str]) -> pl.DataFrame:
     """Add ``at_filled``: the time to sort by; null where a lane has none at all."""
-    missing = records["at"].null_count()
+    missing = nulls(records, "at")
     if missing in {0, len(records)}:
         return records.with_columns(at_filled="at")
     return records.sort(*LANE, *place).with_columns(

@@ -41,13 +41,12 @@ def merge(records: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """
     records = with_record_time(records)
     twice = (
-        records.lazy()
-        .filter(pl.col("identity").is_not_null())
+        records.select(KEY)
+        .filter(pl.col("identity").is_not_null() & pl.col("identity").hash().is_duplicated())
         .group_by(KEY)
         .agg(pl.len().alias("n"))
         .filter(pl.col("n") > 1)
         .select(KEY)
-        .collect()
     )
     if twice.is_empty():
         return records, _counts(records.clear(), "dropped", "folded")
@@ -75,12 +74,14 @@ def join_twins(records: pl.DataFrame) -> pl.DataFrame:
     first is the same call, the next is another attempt.
     """
     asks = pl.col("reader").str.starts_with(_SPANS) & pl.col("kind").is_in(["tool", "model"])
-    calls = records.filter(asks & pl.col("identity").is_not_null() & pl.col("span_id").is_not_null()).select(
-        *KEY, "kind", "tool", "span_id", "parent_span_id", "action_signature", "at", "position", "position_in"
-    )
+    told = ("kind", "tool", "span_id", "parent_span_id", "action_signature", "at", "position", "position_in")
+    asked = asks & pl.col("identity").is_not_null() & pl.col("span_id").is_not_null()
+    calls = records.select(*KEY, "reader", *told).filter(asked).drop("reader")
     same = ["run_id", "kind", "tool"]
-    pairs = calls.join(
-        calls.select(*same, "span_id", outer="identity", outer_signature="action_signature"),
+    around = calls.filter(pl.col("span_id").is_in(pl.col("parent_span_id").unique().implode()))
+    within = calls.filter(pl.col("parent_span_id").is_in(around["span_id"].unique().implode()))
+    pairs = within.join(
+        around.select(*same, "span_id", outer="identity", outer_signature="action_signature"),
         left_on=[*same, "parent_span_id"],
         right_on=[*same, "span_id"],
         how="inner",

@@ -29,6 +29,8 @@ def prefer_readers(records: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         The rows that stay, in their order; and per ``source_id`` how many were left out because another
         export tells them (``elsewhere``), sorted.
     """
+    if records.select(pl.col("reader").n_unique()).item() < 2:
+        return records, _counted(records.clear())
     readers = records.group_by("run_id", "reader").agg(
         rank=pl.col("reader_rank").max(), actions=pl.col("kind").is_in(ACTIONS).sum()
     )
