@@ -13,6 +13,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "call_id": ("ai.toolCall.id", "lk.function_tool.id"),
     "args": ("ai.toolCall.args", "lk.function_tool.arguments", "lk.pii.function_tool.arguments"),
     "result": ("ai.toolCall.result", "lk.function_tool.output", "lk.pii.function_tool.output"),
+    "messages": ("ai.prompt.messages",),
+    "answer": ("ai.response.toolCalls",),
     "model": ("ai.response.model", "ai.model.id"),
     "tokens_in": ("ai.usage.inputTokens", "ai.usage.promptTokens"),
     "tokens_out": ("ai.usage.outputTokens", "ai.usage.completionTokens"),

@@ -124,6 +124,9 @@ def steps(message: dict[str, Any]) -> Iterator[Step]:
         yield from _item(message, kind)
         return
     if role in {"tool", "function"}:
+        if several := _parts_of_results(message.get("content")):
+            yield from several
+            return
         result = result_of(message.get("content", ABSENT))
         name = text_of(message.get("name"))
         yield Reply(text_of(message.get("tool_call_id")), name, result, failure_of(result))
@@ -153,6 +156,9 @@ def _spoken(message: dict[str, Any], *, assistant: bool) -> Iterator[Step]:
             yield Call(
                 text_of(block.get("id")), text_of(block.get("name")), block.get("input", ABSENT), agent
             )
+        elif kind == "tool-call":  # as the AI SDK spells it
+            args = args_of(block.get("input", block.get("args", ABSENT)))
+            yield Call(text_of(block.get("toolCallId")), text_of(block.get("toolName")), args, agent)
         elif kind.endswith("_tool_result"):  # of a tool that the provider ran, in the same message
             yield _block_reply(block)
     for call in calls if isinstance(calls, list) else ():
@@ -168,6 +174,24 @@ def _block_reply(block: dict[str, Any]) -> Reply:
     if error is None and isinstance(result, dict) and text_of(result.get("type")).endswith("_result_error"):
         error = text_of(result.get("error_code")) or "tool_error"
     return Reply(text_of(block.get("tool_use_id")), "", result, error)
+
+
+def _parts_of_results(content: Any) -> list[Reply]:
+    """Return the replies that one message of the AI SDK holds, each a part with its call's id."""
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    found = []
+    for part in parts:
+        if part.get("type") != "tool-result":
+            continue
+        told = part.get("output", part.get("result", ABSENT))
+        failed = part.get("isError") is True
+        if isinstance(told, dict) and "value" in told and isinstance(told.get("type"), str):
+            failed = failed or told["type"].startswith("error")
+            told = told["value"]
+        result = result_of(told)
+        error = failure_of(result) or ("tool_error" if failed else None)
+        found.append(Reply(text_of(part.get("toolCallId")), text_of(part.get("toolName")), result, error))
+    return found
 
 
 def _said(words: str, agent: str, *, tagged: bool) -> Iterator[Step]:

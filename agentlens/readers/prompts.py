@@ -22,7 +22,7 @@ _MEMBERS: Final = (
     "messages", "choices", "output", "generations", "candidates", "contents", "input", "message", "content", "response",
 )  # fmt: skip
 """Where a request or an answer keeps its messages, whoever's interface it is."""
-_ASKS: Final = ("tool_call", "tool_use", "function_call", "functionCall", "_call")
+_ASKS: Final = ("tool_call", "toolCallId", "tool_use", "function_call", "functionCall", "_call")
 _REPLIES: Final = ("tool", "function", "_call_output")
 _DEEP: Final = 8
 _MOST: Final = 64
@@ -80,6 +80,8 @@ def _messages(value: Any, deep: int = _DEEP) -> list[dict[str, Any]]:
         return list(_of_parts(value["parts"], text_of(value.get("role"))))
     if is_message(value):
         return [value]
+    if isinstance(value.get("toolCallId"), str) and "toolName" in value:  # what the AI SDK's models ask for
+        return [{"role": "assistant", "content": [{**value, "type": "tool-call"}]}]
     inner = (
         _messages(value[name], deep - 1) for name in _MEMBERS if isinstance(value.get(name), (list, dict))
     )

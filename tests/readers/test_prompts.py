@@ -151,3 +151,34 @@ def test_words_of_any_shape_never_raise(junk: Any, tmp_path: Path) -> None:
         "output.value": json.dumps(junk),
     }
     assert told(lines(request(span(2, "x", plain))), tmp_path).is_empty()
+
+
+def test_model_spans_of_the_ai_sdk(tmp_path: Path) -> None:
+    """Calls that the client itself carries out have no spans: parts of messages, in both of its versions."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    spans = []
+    for n in range(3):
+        args = "input" if n else "args"
+        asked = {"toolCallId": f"k{n}", "toolName": "getWeather", args: json.dumps({"location": "Ulm"})}
+        came = {"output": {"type": "error-text", "value": "late"}} if n else {"result": "rain"}
+        spans.append(
+            span(
+                n + 2,
+                "ai.generateText.doGenerate",
+                {
+                    "ai.operationId": "ai.generateText.doGenerate",
+                    "ai.prompt.messages": json.dumps(said),
+                    "ai.response.toolCalls": json.dumps([asked]),
+                },
+            )
+        )
+        part = {"type": "tool-call", **asked, args: json.loads(asked[args])}
+        result = {"type": "tool-result", "toolCallId": f"k{n}", "toolName": "getWeather", **came}
+        said = [*said, {"role": "assistant", "content": [part]}, {"role": "tool", "content": [result]}]
+    found = told(lines(request(*spans)), tmp_path)
+    assert found.select("tool", "error_class", "open").rows() == [
+        ("getWeather", None, False),
+        ("getWeather", "tool_error", False),
+        ("getWeather", None, True),
+    ]
+    assert found["action_signature"].n_unique() == 1
