@@ -369,7 +369,7 @@ def _model_name(document: dict[str, Any]) -> str | None:
 
 FORMAT = Format(
     name="atif",
-    version=2,
+    version=3,
     title="ATIF trajectory (Harbor, Terminal-Bench)",
     recognised_by='"schema_version": "ATIF-v1.x", or that version without the name beside steps and agent',
     proved_on="46 benchmark trials and three golden files (1.2, 1.5, 1.7)",

@@ -193,7 +193,7 @@ def _replayed(about: dict[str, Any]) -> dict[str, Any]:
 
 FORMAT = Format(
     name="swe-agent",
-    version=1,
+    version=2,
     title="SWE-agent trajectories (.traj)",
     recognised_by="a trajectory of steps with action and observation",
     proved_on="13 demonstrations and model runs of three versions",

@@ -308,7 +308,7 @@ def _call(index: int) -> str:
 
 FORMAT = Format(
     name="transcript",
-    version=3,
+    version=4,
     title="role-and-content transcript of an agent team (Magentic-One, AG2 group chats)",
     recognised_by="roles such as 'Orchestrator (-> WebSurfer)', or messages of several named speakers",
     proved_on="25 Magentic-One runs, 62 group chats, five logs of bio-data agents (two as Python literals)",
