@@ -12,7 +12,7 @@ from agentlens.readers import decode
 from agentlens.readers.addressees import HANDOFF_TOOL
 from agentlens.readers.base import Format, Record, Report
 from agentlens.readers.ids import hex_id
-from agentlens.readers.plain_spans import STEP, listed, pairs, text, when
+from agentlens.readers.plain_spans import STEP, listed, mapping, pairs, text, when
 from agentlens.readers.span_values import text_of
 from agentlens.readers.spans import Span, Spans, facts_of, kind_of
 from agentlens.readers.tabular import columns, records_of, rows
@@ -229,12 +229,28 @@ def _add(facts: dict[str, Any], row: dict[str, Any], metadata: dict[str, Any], t
         "workflow": text(row.get("trace_name")) or text(trace.get("name")),
         "session": text(metadata.get("thread_id")),
     }
+    told["answer"] = _calls(row)
     if row.get("session_id") or trace.get("session_id"):
         told["session"] = None
         facts.pop("session", None)  # the session of the trace is that of all its observations
     for fact, value in told.items():
         if value is not None and value != "" and fact not in facts:
             facts[fact] = value
+
+
+def _calls(row: dict[str, Any]) -> Any:
+    """Return what a model asked for, where its row says so beside the answer: calls, and their names by themselves."""
+    calls, names = _listed(row.get("tool_calls")), _listed(row.get("tool_call_names"))
+    found = []
+    for number, call in enumerate(map(mapping, calls)):
+        name = text(call.get("name")) or (text(names[number]) if number < len(names) else "")
+        found.append({"id": call.get("id"), "function": {"name": name, "arguments": call.get("arguments")}})
+    return [{"role": "assistant", "content": None, "tool_calls": found}] if found else None
+
+
+def _listed(value: Any) -> list[Any]:
+    opened = _opened(value)
+    return opened if isinstance(opened, list) else []
 
 
 def _tool_message(facts: dict[str, Any]) -> None:

@@ -377,3 +377,24 @@ def test_a_plain_span_that_is_called_like_a_handoff_is_one() -> None:
     row = {"id": "o6", "traceId": "t1", "type": "SPAN", "name": "transfer_to_writer", "startTime": "2026-07-01T10:00:06.000Z", "endTime": "2026-07-01T10:00:06.100Z", "level": "DEFAULT", "parentObservationId": "o1"}  # fmt: skip
     (found,) = events(json.dumps({"trace": {"id": "t1"}, "observations": [row]}).encode())
     assert (found.kind, found.target) == ("handoff", "writer")
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_calls_that_only_the_columns_of_a_generation_tell(as_text: bool, tmp_path: Path) -> None:
+    """Where no tool has an observation, what models asked for was done; with one, that alone counts."""
+    call = {"id": "c1", "arguments": '{"city": "Ulm"}', "type": "tool_use", "index": 0}
+    asked: dict[str, Any] = {"tool_calls": [json.dumps(call)], "tool_call_names": ["look"]}
+    if as_text:
+        asked = {name: json.dumps(value) for name, value in asked.items()}
+    came = [{"role": "tool", "tool_call_id": "c1", "content": "rain"}]
+    rows = [
+        row(1, "AGENT", "Finder", parent=None),
+        row(2, "GENERATION", "turn", output={"role": "assistant", "content": "so"}, **asked),
+        row(3, "GENERATION", "turn", input=came, tool_calls=[], tool_call_names=[]),
+    ]
+    path = tmp_path / "observations.jsonl"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in rows))
+    assert judged(path).select("agent", "tool", "open").rows() == [("Finder", "look", False)]
+    ran = row(4, "TOOL", "look", input={"city": "Ulm"}, output="rain")
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in [*rows, ran]))
+    assert judged(path)["tool"].to_list() == ["look"]
