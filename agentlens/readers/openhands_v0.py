@@ -287,8 +287,13 @@ def _state(state: str, spot: Spot, item: dict[str, Any]) -> Iterator[RawEvent]:
             external_input=True if refused else None, identity=f"state/{own}",
         )  # fmt: skip
     elif state in {"error", "stopped", "rate_limited", "user_confirmed"}:
+        extras = item.get("extras")
+        why = text_of(extras.get("reason")).lower() if isinstance(extras, dict) else ""
+        error = (
+            "stuck" if state == "error" and "stuck in a loop" in why else state
+        )  # a detector of its own said so
         yield spot.event(
-            1, "log", tool="agent_state", target=state, error_class=None if state == "user_confirmed" else state,
+            1, "log", tool="agent_state", target=state, error_class=None if state == "user_confirmed" else error,
             external_input=True if state == "user_confirmed" else None, identity=f"state/{own}",
         )  # fmt: skip
 

@@ -372,3 +372,18 @@ def test_what_a_v0_delegate_did_stands_in_its_lane_whatever_the_order(turn: int)
     )
     (alone,) = of_kind(told(*V0_DELEGATE[:1], V0_DELEGATE[5]), "tool")
     assert alone["open"] is False
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [("AgentStuckInLoopError: Agent got stuck in a loop", "stuck"), ("AuthError: x", "error")],
+)
+def test_the_detector_of_v0_names_itself_in_the_reason_of_a_state(reason: str, error: str) -> None:
+    """The state says only that there was an error."""
+    rows = [
+        {"id": 0, "timestamp": at(0), "source": "user", "action": "message", "args": {"content": "x"}},
+        {"id": 1, "timestamp": at(1), "source": "environment", "observation": "agent_state_changed", "content": "",
+         "extras": {"agent_state": "error", "reason": reason}},
+    ]  # fmt: skip
+    (log,) = of_kind(merged(records(json.dumps(rows).encode(), "openhands-v0")[0]), "log")
+    assert log["error_class"] == error
