@@ -86,7 +86,10 @@ _ROW: Final = ("handoff", "run_id", "trace_id", "rule", "source")
 
 def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
     """One row a handoff action, with an id out of run, lane and place; ``again``: the giver's next one."""
-    found = events.filter(pl.col("kind") == "handoff").select(
+    # what the caller's span of an agent told beside the tool that handed over: the agent's own stands below it
+    beside = (pl.col("kind") == "log") & (pl.col("tool") == "handoff") & pl.col("span_id").is_null()
+    found = events.filter((pl.col("kind") == "handoff") | beside).select(
+        "kind",
         "run_id",
         "seq",
         "at",
@@ -105,7 +108,7 @@ def _handoffs(events: pl.LazyFrame) -> pl.LazyFrame:
         handoff=pl.concat_str("run_id", "agent", "seq", separator="/"),
     )
     following = pl.col("at").shift(-1).over("run_id", "giver")
-    told = once(found).drop("span_id", "parent_span_id")
+    told = once(found).filter(pl.col("kind") == "handoff").drop("span_id", "parent_span_id", "kind")
     return told.sort("run_id", "giver", "at", "seq", nulls_last=True).with_columns(again=following)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from agentlens.detect.inferred_match import base_name
+from agentlens.model.handed import pairs
 
 
 def once(handoffs: pl.LazyFrame) -> pl.LazyFrame:
@@ -20,54 +21,24 @@ def once(handoffs: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _once(handoffs: pl.DataFrame) -> pl.DataFrame:
-    tool = pl.col("span_id").is_not_null()
-    outer = handoffs.filter(tool).select(
-        "run_id", "span_id", beside="parent_span_id", above="handoff", asked="target", asked_at="at"
-    )
-    inner = handoffs.filter(~tool).drop_nulls(["parent_span_id", "place"])
-    same = pl.col("asked").is_null() | pl.col("target").is_null() | (pl.col("asked") == pl.col("target"))
-    below = (
-        inner.join(outer, left_on=["run_id", "parent_span_id"], right_on=["run_id", "span_id"])
-        .filter(same)
-        .sort("above", "at", "handoff", nulls_last=True)
-        .unique("above", keep="first", maintain_order=True)
-        .select("above", "handoff")
-    )
-    siblings = (
-        inner.join(below, on="handoff", how="anti")
-        .join(outer, left_on=["run_id", "parent_span_id"], right_on=["run_id", "beside"])
-        .join(below, on="above", how="anti")
-        .filter(same, pl.col("asked_at") <= pl.col("at"))
-        .sort("at", "handoff", "asked_at", "above", descending=[False, False, True, False])
-        .select("above", "handoff")
-    )
-    pairs = (
-        pl.concat([below, _one_each(siblings)])
+    inner = handoffs.filter(pl.col("span_id").is_null()).drop_nulls(["parent_span_id", "place"])
+    outer = handoffs.filter(pl.col("span_id").is_not_null())
+    found = (
+        pairs(pl.concat([outer, inner]))
         .join(inner, on="handoff")
         .select(
             "above", inside="place", twice="handoff", named="target", failed="error_class", left_open="open"
         )
     )
-    kept = handoffs.join(pairs.select(handoff="twice"), on="handoff", how="anti", maintain_order="left")
+    kept = handoffs.join(found.select(handoff="twice"), on="handoff", how="anti", maintain_order="left")
     told = kept.join(
-        pairs.drop("twice"), left_on="handoff", right_on="above", how="left", maintain_order="left"
+        found.drop("twice"), left_on="handoff", right_on="above", how="left", maintain_order="left"
     )
     return told.with_columns(
         target=pl.coalesce("target", "named"),
         error_class=pl.coalesce("error_class", "failed"),
         open=pl.col("open") | pl.col("left_open").fill_null(value=False),
     ).select(*handoffs.columns, "inside")
-
-
-def _one_each(siblings: pl.DataFrame) -> pl.DataFrame:
-    """Give each caller's span, in order of time, the newest handoff before it that no other has been given."""
-    pairs: dict[str, str] = {}
-    given: set[str] = set()
-    for above, caller in siblings.iter_rows():
-        if above not in pairs and caller not in given:
-            pairs[above] = caller
-            given.add(caller)
-    return pl.DataFrame(list(pairs.items()), schema=siblings.schema, orient="row")
 
 
 def with_inside(handoffs: pl.LazyFrame) -> pl.LazyFrame:

@@ -19,6 +19,7 @@ from agentlens.model.once import nulls, said_once
 from agentlens.model.record import RECORDS
 from agentlens.normalise.asked import promote
 from agentlens.normalise.evidence import carry_external, choose, fill_run_facts
+from agentlens.normalise.handed import hand_over_once
 from agentlens.normalise.lanes import inherit_agents, mark_instances, order
 from agentlens.normalise.merge import columns_of, disputed, join_twins, merge
 from agentlens.normalise.prefer import prefer_readers
@@ -76,6 +77,7 @@ def assembled(records: pl.DataFrame) -> Assembled:
     otherwise = disputed(records)
     records, counts = merge(join_twins(records))
     records, elsewhere = prefer_readers(promote(records))
+    records = hand_over_once(records)
     records = order(mark_instances(records.drop(_DECIDED)))
     records = _finished(fill_run_facts(carry_external(choose(records))))
     return Assembled(records, counts, elsewhere, otherwise)
