@@ -11,6 +11,7 @@ import polars as pl
 
 from agentlens.distribute.pieces import PIECES, arriving, batches_of, opened, packed
 from agentlens.distribute.types import from_batch, spark_schema, to_batches
+from agentlens.lake.forgotten import honoured
 from agentlens.lake.names import Names
 from agentlens.lake.rewrite import IN_SOURCE, nonzero
 from agentlens.lake.store import aligned
@@ -97,7 +98,7 @@ def assemble_buckets(batches: Iterable[pa.RecordBatch], *, placing: Placing) -> 
 
 def _bucket(key: int, frames: list[pl.DataFrame], placing: Placing) -> Iterator[pa.RecordBatch]:
     rows = pl.concat([aligned(frame.lazy(), placing.schema) for frame in frames]).collect()
-    rows = rows.sort(IN_SOURCE, nulls_last=True)
+    rows = honoured(rows, "records", placing.forgotten).sort(IN_SOURCE, nulls_last=True)
     made = assembled(rows)
     facts = {
         "runs": made.events["run_id"].n_unique(),

@@ -27,6 +27,7 @@ from agentlens.distribute.types import spark_schema
 from agentlens.distribute.writing import Writer, placed, sweep
 from agentlens.errors import InputError, LakeError
 from agentlens.lake.folder import opened
+from agentlens.lake.forgotten import OF_SOURCES, lost
 from agentlens.lake.manifest import MANIFEST, Manifest
 from agentlens.lake.names import SESSIONS, Names
 from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agentlens.distribute.sources import Listed
+    from agentlens.lake.manifest import BucketEntry, FileEntry, SourceEntry
     from agentlens.lake.reading import PieceRead
     from agentlens.lake.report import IngestReport
 
@@ -166,13 +168,11 @@ class Ingest:
         if not taken:
             return report_of(found, reads, self.manifest, self.settings)
         refused = {one.source_id for one in found if one.status == "refused"}
-        replaced = frozenset(one.source_id for one in taken)
-        made = self._next(staged, taken, reads, replaced, refused, writer)
-        sources = dict(self.manifest.sources)
-        for one in taken:
-            entry = entry_of(one, reads[one.source_id], self.settings, place=places.get(one.source_id))
-            sources[one.source.name] = entry
-        made = replace(made, sources=sources)
+        entries = [
+            entry_of(one, reads[one.source_id], self.settings, place=places.get(one.source_id))
+            for one in taken
+        ]
+        made = self._next(staged, taken, reads, entries, refused, writer)
         if self.files.read(MANIFEST) != self.before:
             raise LakeError(
                 f"{self.files.root}: another ingest has written to this lake; nothing was changed"
@@ -195,11 +195,12 @@ class Ingest:
         staged: Any,
         taken: list[Planned],
         reads: dict[str, PieceRead],
-        replaced: frozenset[str],
+        entries: list[SourceEntry],
         refused: set[str],
         writer: Writer,
     ) -> Manifest:
         old = self.manifest
+        replaced = frozenset(one.source_id for one in taken)
         content = old.content or self.settings.normaliser.keep_content
         lake = SparkLake(session=self.session, files=self.files, manifest=replace(old, content=content))
         names = self._names(staged, lake, replaced, refused)
@@ -221,7 +222,11 @@ class Ingest:
             made.unpersist()
         stays = {} if placing.buckets != old.bucket_count else old.buckets
         buckets = {number: entry for number, entry in stays.items() if number not in touched} | written
-        tables = self._tables(staged, lake, taken, reads, replaced, refused, names, writer)
+        tables = self._tables(staged, lake, replaced, refused, names, writer)
+        gone = self._lost(entries, buckets, tables)
+        faults = faults_of([one for one in taken if one.source_id not in gone], reads)
+        self._table(tables, "quarantine", writer.frame(faults), lake, replaced, writer)
+        sources = old.sources | {one.name: one for one in entries}
         next_one = replace(
             old,
             generation=writer.generation,
@@ -229,6 +234,7 @@ class Ingest:
             content=content,
             buckets=dict(sorted(buckets.items())),
             tables=tables,
+            sources={name: one for name, one in sources.items() if one.id not in gone},
         )
         return replace(next_one, retired=sorted(set(old.files()) - set(next_one.files())))
 
@@ -301,34 +307,63 @@ class Ingest:
         self,
         staged: Any,
         lake: SparkLake,
-        taken: list[Planned],
-        reads: dict[str, PieceRead],
         replaced: frozenset[str],
         refused: set[str],
         names: Names,
         writer: Writer,
-    ) -> dict[str, Any]:
-        """Write the tables of one file that have changed."""
+    ) -> dict[str, FileEntry]:
+        """Write the tables of one file that have changed, but for what was set aside."""
         from pyspark.sql import functions as f
 
         tables = dict(self.manifest.tables)
-        place = {"_place": f.monotonically_increasing_id(), "_row": f.lit(0).cast("bigint")}
-        faults = writer.frame(faults_of(taken, reads)).withColumns(place)
-        new = {name: placed(staged, name, schema) for name, schema in table_schemas().items()}
-        for name, schema in {**table_schemas(), "quarantine": QUARANTINE}.items():
-            fresh = new.get(name, faults).filter(~f.col("source_id").isin(sorted(refused)))
-            old = lake.table(name, schema).withColumns(place)
-            stays = old.filter(~f.col("source_id").isin(sorted(replaced)))
-            entry = writer.table(name, stays.unionByName(fresh), ["source_id", "_place", "_row"])
-            tables.pop(name, None)
-            if entry is not None:
-                tables[name] = entry
+        for name, schema in table_schemas().items():
+            fresh = placed(staged, name, schema, self.manifest.forgotten)
+            fresh = fresh.filter(~f.col("source_id").isin(sorted(refused)))
+            self._table(tables, name, fresh, lake, replaced, writer)
         if not names.after.equals(names.before):
             tables.pop("sessions", None)
             entry = writer.table("sessions", writer.frame(names.after), list(SESSIONS))
             if entry is not None:
                 tables["sessions"] = entry
         return tables
+
+    def _table(
+        self,
+        tables: dict[str, FileEntry],
+        name: str,
+        fresh: Any,
+        lake: SparkLake,
+        replaced: frozenset[str],
+        writer: Writer,
+    ) -> None:
+        """Write one table: its old rows but those of replaced sources, and new ones."""
+        from pyspark.sql import functions as f
+
+        place = {"_place": f.monotonically_increasing_id(), "_row": f.lit(0).cast("bigint")}
+        fresh = fresh if "_place" in fresh.columns else fresh.withColumns(place)
+        old = lake.table(name, {**table_schemas(), "quarantine": QUARANTINE}[name]).withColumns(place)
+        stays = old.filter(~f.col("source_id").isin(sorted(replaced)))
+        entry = writer.table(name, stays.unionByName(fresh), ["source_id", "_place", "_row"])
+        tables.pop(name, None)
+        if entry is not None:
+            tables[name] = entry
+
+    def _lost(
+        self, entries: list[SourceEntry], buckets: dict[int, BucketEntry], tables: dict[str, FileEntry]
+    ) -> set[str]:
+        """Return the ids of sources that gave nothing but rows of deleted runs: no name of them is left behind."""
+        if not self.manifest.forgotten:
+            return set()
+        from agentlens.distribute.summary import fetched
+
+        live = {source for bucket in buckets.values() for source in bucket.sources}
+        written = SparkLake(
+            session=self.session, files=self.files, manifest=replace(self.manifest, tables=tables)
+        )
+        for name in OF_SOURCES:
+            found = written.table(name, table_schemas()[name]).select("source_id").distinct()
+            live |= set(fetched(found, {"source_id": pl.String()})["source_id"].to_list())
+        return {one.id for one in lost(entries, live, None)}
 
 
 def _alone(reads: dict[str, PieceRead]) -> Iterator[str]:

@@ -15,12 +15,13 @@ from agentlens.distribute.assembling import FACTS, bucket_rows
 from agentlens.distribute.engine import told
 from agentlens.distribute.types import arrow_schema, spark_schema, to_batches
 from agentlens.errors import EngineError
+from agentlens.lake.forgotten import honoured
 from agentlens.lake.manifest import BucketEntry, FileEntry
 from agentlens.lake.store import FOLDERS
 from agentlens.model.event import CONTENT, EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from agentlens.distribute.files import Files
     from agentlens.distribute.types import Schema
@@ -121,17 +122,24 @@ def _only(data: bytes) -> str:
     return text
 
 
-def placed(made: Any, name: str, schema: Schema) -> Any:
-    """Return one table of the pieces as a Spark frame with where each row stood: ``_place, _row``."""
+def placed(made: Any, name: str, schema: Schema, forgotten: Collection[str] = ()) -> Any:
+    """Return one table of the pieces as a Spark frame with where each row stood: ``_place, _row``.
+
+    ``forgotten``: digests of deleted runs, whose rows are left out.
+    """
     wanted = {**schema, _PLACE: pl.Int64(), _ROW: pl.Int64()}
     mine = made.filter(made["name"] == name).select(*pieces.PIECES)
-    return mine.mapInArrow(partial(_placed, schema=wanted), spark_schema(wanted))
+    worker = partial(_placed, schema=wanted, forgotten=tuple(forgotten))
+    return mine.mapInArrow(worker, spark_schema(wanted))
 
 
-def _placed(batches: Iterable[pa.RecordBatch], *, schema: Schema) -> Iterator[pa.RecordBatch]:
+def _placed(
+    batches: Iterable[pa.RecordBatch], *, schema: Schema, forgotten: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
     for piece in pieces.arriving(batches):
+        rows = honoured(pieces.opened(piece["data"]), piece["name"], forgotten)
         where = {_PLACE: pl.lit(piece["place"], dtype=pl.Int64), _ROW: pl.int_range(pl.len(), dtype=pl.Int64)}
-        yield from to_batches(pieces.opened(piece["data"]).with_columns(**where), schema)
+        yield from to_batches(rows.with_columns(**where), schema)
 
 
 def sweep(files: Files, keep: Manifest) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from agentlens.errors import LakeError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
-from agentlens.lake.forgotten import without_lost_sources
+from agentlens.lake.forgotten import operation_mark, without_lost_sources
 from agentlens.lake.lake import Lake
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
 from agentlens.lake.store import forgotten_mark, sweep
@@ -78,13 +78,15 @@ def forget(
         found = Lake.open(folder)
         runs = _chosen(found, run_id, until)
         ids = _all_ids(found, runs)
+        old = _old_operations(found, until)
         rows = _count(found, ids)
         with aside(folder) as parts:
-            change = Change(aside=parts, dropped_runs=frozenset(ids), dropped_before=until)
+            change = Change(aside=parts, dropped_runs=frozenset(ids), dropped_operations=frozenset(old))
             made = rewrite(folder, found.manifest, change)
         for name in ("receipts", "branches"):
             rows[name] = _height(found.manifest, name) - _height(made, name)
-        marks = sorted({*made.forgotten, *(forgotten_mark(name) for name in ids)})
+        gone = {*map(forgotten_mark, ids), *map(operation_mark, old)}
+        marks = sorted({*made.forgotten, *gone})
         made, names = without_lost_sources(folder, replace(made, forgotten=marks, retired=[]), QUARANTINE)
         rows["source_names"] = len(names)
         manifests.save(folder, made)
@@ -112,6 +114,14 @@ def _chosen(lake: Lake, run_id: str | None, until: datetime | None) -> list[str]
     last = pl.max_horizontal("at", "ended_at").max()
     old = events.group_by("run_id").agg(last.alias("last")).filter(pl.col("last") < until)
     return sorted(old.collect()["run_id"].to_list())
+
+
+def _old_operations(lake: Lake, until: datetime | None) -> list[str]:
+    """Return the handoffs whose newest receipt is earlier."""
+    if until is None:
+        return []
+    newest = lake.receipts().group_by("operation_id").agg(pl.col("at").max())
+    return sorted(newest.filter(pl.col("at") < until).collect()["operation_id"].to_list())
 
 
 def _all_ids(lake: Lake, runs: Iterable[str]) -> list[str]:

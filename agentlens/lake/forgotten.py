@@ -10,14 +10,19 @@ import polars as pl
 from agentlens.lake.store import forgotten_mark, scan, write
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from agentlens.lake.manifest import FileEntry, Manifest, SourceEntry
 
 FORGOTTEN = "forgotten:"
 """Stands, with the digest of the id, where another run names a deleted one as its parent."""
-_OF_SOURCES = ("receipts", "branches")
+OF_SOURCES = ("receipts", "branches")
+"""Tables besides the records whose rows a source gives."""
+OWN = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
+"""Columns in which a row says whose it is: it goes with that run."""
+PARENT = {"records": "parent_run_id", "branches": "parent_id"}
+"""The column in which a row names the run it came from."""
 
 
 def unnamed(rows: pl.DataFrame, column: str, gone: Collection[str], marks: Collection[str]) -> pl.DataFrame:
@@ -35,6 +40,50 @@ def unnamed(rows: pl.DataFrame, column: str, gone: Collection[str], marks: Colle
     return rows.with_columns(pl.col(column).replace(lost, [f"{FORGOTTEN}{found[one]}" for one in lost]))
 
 
+def operation_mark(operation_id: str) -> str:
+    """Return what is kept of the id of a deleted handoff: no mark of any run."""
+    return forgotten_mark(f"operation\0{operation_id}")
+
+
+def honoured(rows: pl.DataFrame, table: str, marks: Collection[str]) -> pl.DataFrame:
+    """Leave out new rows of runs and handoffs that were deleted before, and put digests for deleted parents.
+
+    ``marks``: digests of what was deleted. Of records only the parents are looked at: a run of records is found
+    by its place.
+    """
+    if not marks:
+        return rows
+    for column in OWN.get(table, ()):
+        rows = _without(rows, column, marks, forgotten_mark)
+    if table == "receipts":
+        rows = _without(rows, "operation_id", marks, operation_mark)
+    return unnamed(rows, PARENT[table], (), marks) if table in PARENT else rows
+
+
+def _without(
+    rows: pl.DataFrame, column: str, marks: Collection[str], mark: Callable[[str], str]
+) -> pl.DataFrame:
+    known = frozenset(marks)
+    gone = [one for one in rows[column].drop_nulls().unique().to_list() if mark(one) in known]
+    return rows.filter(~pl.col(column).is_in(gone).fill_null(False)) if gone else rows
+
+
+def lost(
+    sources: Iterable[SourceEntry], live: Collection[str], asked: Collection[str] | None
+) -> list[SourceEntry]:
+    """Return the sources that gave rows of which none is left; only those among the ids ``asked`` (None: all).
+
+    ``live``: ids of sources that have a row somewhere in the lake.
+    """
+    return [
+        one
+        for one in sources
+        if one.id not in live
+        and (one.records or one.receipts or one.branches)
+        and (asked is None or one.id in asked)
+    ]
+
+
 def without_lost_sources(
     lake: Path, made: Manifest, quarantine: pl.Schema, asked: Collection[str] | None = None
 ) -> tuple[Manifest, list[str]]:
@@ -48,15 +97,10 @@ def without_lost_sources(
     manifest, names
         The new manifest (not saved yet; a quarantine table without those rows is written), and the names.
     """
-    live = _live(lake, made)
-    lost = [
-        one
-        for one in made.sources.values()
-        if one.id not in live and _gave_rows(one) and (asked is None or one.id in asked)
-    ]
-    if not lost:
+    gone = lost(made.sources.values(), _live(lake, made), asked)
+    if not gone:
         return made, []
-    ids = [one.id for one in lost]
+    ids = [one.id for one in gone]
     tables = dict(made.tables)
     entry = tables.get("quarantine")
     if entry is not None:
@@ -68,19 +112,15 @@ def without_lost_sources(
             tables["quarantine"] = write(lake, f"quarantine/g{made.generation:06}-kept.parquet", kept)
         if entry.path.startswith(f"quarantine/g{made.generation:06}"):
             (lake / entry.path).unlink()  # written a moment ago: no manifest has named it yet
-    names = sorted(one.name for one in lost)
+    names = sorted(one.name for one in gone)
     sources = {name: one for name, one in made.sources.items() if name not in names}
     return replace(made, sources=sources, tables=tables), names
-
-
-def _gave_rows(one: SourceEntry) -> bool:
-    return bool(one.records or one.receipts or one.branches)
 
 
 def _live(lake: Path, made: Manifest) -> set[str]:
     """Return the ids of sources that have a row somewhere in the lake."""
     live = {source for bucket in made.buckets.values() for source in bucket.sources}
-    for name in _OF_SOURCES:
+    for name in OF_SOURCES:
         entry: FileEntry | None = made.tables.get(name)
         if entry is not None:
             found = pl.scan_parquet(lake / entry.path, glob=False, hive_partitioning=False)

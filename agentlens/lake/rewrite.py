@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agentlens.lake.forgotten import unnamed
+from agentlens.lake.forgotten import OWN, honoured, unnamed
 from agentlens.lake.fresh import Fresh
 from agentlens.lake.gather import gathered
 from agentlens.lake.manifest import BucketEntry, FileEntry, Manifest
@@ -21,7 +21,6 @@ from agentlens.normalise.assemble import assembled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
     from pathlib import Path
 
 QUARANTINE = pl.Schema(
@@ -41,8 +40,6 @@ FEWEST, MOST = 4, 4096
 OUTGROWN = 4
 """A lake gets more buckets when it should have so many times as many."""
 
-_RUN_COLUMNS = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
-"""Columns in which a row says whose it is: it goes with that run."""
 IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kind")
 """Order of the records of a bucket."""
 
@@ -51,7 +48,7 @@ IN_SOURCE = ("source_id", "position", "position_in", "identity", "span_id", "kin
 class Change:
     """What is different: parts with new rows, and the ids of sources whose old rows go.
 
-    ``dropped_runs``: runs to delete. ``dropped_before``: handoffs whose newest receipt is earlier go too.
+    ``dropped_runs``: runs to delete. ``dropped_operations``: handoffs to delete.
     ``faults``: new rows of the quarantine table. ``aside``: a folder of this change alone, on the lake's disk.
     """
 
@@ -59,7 +56,7 @@ class Change:
     parts: dict[str, list[Path]] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     dropped_runs: frozenset[str] = frozenset()
-    dropped_before: datetime | None = None
+    dropped_operations: frozenset[str] = frozenset()
     faults: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=QUARANTINE))
 
 
@@ -254,12 +251,13 @@ class _Rewrite:
         entry = self.old.tables.get(name)
         old = scan(self.lake, [entry] if entry else [], schema).collect()
         kept = old.filter(~pl.col("source_id").is_in(list(self.change.replaced)))
-        for column in _RUN_COLUMNS.get(name, ()):
+        for column in OWN.get(name, ()):
             gone = pl.col(column).is_in(list(self.change.dropped_runs))
             kept = kept.filter(~gone.fill_null(False))
-        if name == "receipts" and self.change.dropped_before is not None:
-            kept = kept.filter(pl.col("at").max().over("operation_id") >= self.change.dropped_before)
+        if name == "receipts" and self.change.dropped_operations:
+            kept = kept.filter(~pl.col("operation_id").is_in(list(self.change.dropped_operations)))
         new = [aligned(frame.lazy(), schema).collect() for frame in new if not frame.is_empty()]
+        new = [honoured(frame, name, self.marks) for frame in new]
         made = _sorted(pl.concat([kept, *new]))
         if "parent_id" in schema:
             made = self._unnamed(made, "parent_id")

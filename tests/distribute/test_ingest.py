@@ -16,7 +16,7 @@ from agentlens.distribute import ingest as steps
 from agentlens.distribute import spark
 from agentlens.distribute.keys import WorkerNormaliser
 from agentlens.errors import AgentlensError, EngineError
-from agentlens.lake import Lake, ingest
+from agentlens.lake import Lake, forget, ingest
 from agentlens.normalise.digest import Key
 from agentlens.normalise.rows import Normaliser
 from agentlens.normalise.tables import Tables
@@ -90,6 +90,47 @@ def test_content_is_kept_where_asked(session: Any, source: Path, tmp_path: Path)
     ingest([str(source)], tmp_path / "wanted", normaliser=normaliser, workers=1)
     assert "args_text" in Lake.open(tmp_path / "made").events().collect_schema()
     same(tmp_path / "made", tmp_path / "wanted")
+
+
+def test_deleted_runs_stay_deleted(session: Any, tmp_path: Path) -> None:
+    """Files of deleted runs that have grown: neither runs, receipts, branches, parents nor names of files come back."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+
+    def put(name: str, *facts: dict[str, Any]) -> None:
+        (folder / name).write_text("".join(f"{json.dumps(fact)}\n" for fact in facts) + "{broken\n")
+
+    branch = {"branch_id": "child", "parent_id": "zq7-run"}
+    told = [{**one, "trace_id": "zq7-run"} for one in receipts(2)]
+    child = [exports.event("child", seq, parent_run_id="zq7-run") for seq in range(3)]
+    put("zq7-alone.ndjson", *exports.stuck("zq7-run", 9))
+    put("zq7-told.ndjson", *told)
+    put("shared.ndjson", *exports.stuck("zq7-run", 3), *child, branch, *receipts(4)[2:])
+    made, wanted = tmp_path / "made", tmp_path / "wanted"
+    normaliser = exports.normaliser()
+    for lake in (made, wanted):
+        ingest([str(folder)], lake, normaliser=normaliser, workers=1)
+        forget(lake, run_id="zq7-run")
+    put("zq7-alone.ndjson", *exports.stuck("zq7-run", 12))
+    put("zq7-told.ndjson", *told, {**told[0], "event": "accepted"})
+    put(
+        "shared.ndjson",
+        *exports.stuck("zq7-run", 4),
+        *child,
+        branch,
+        *receipts(4)[2:],
+        exports.event("new", 0),
+    )
+    spark.ingest(session, str(folder), into=str(made), normaliser=normaliser)
+    ingest([str(folder)], wanted, normaliser=normaliser, workers=1)
+    same(made, wanted)
+    lake = Lake.open(made)
+    for name in TABLES:
+        assert "zq7" not in str(getattr(lake, name)().collect().to_dicts())
+    assert [Path(name).name for name in lake.manifest.sources] == ["shared.ndjson"]
+    assert sorted(lake.events().collect()["run_id"].unique()) == ["child", "new"]
+    assert lake.receipts().collect().height
+    assert lake.branches().collect().height == 1
 
 
 def test_a_worker_without_the_key_refuses(session: Any, source: Path, tmp_path: Path) -> None:

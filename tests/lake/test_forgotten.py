@@ -9,7 +9,7 @@ import polars as pl
 from agentlens.lake import Lake, forget, ingest
 from agentlens.lake.forgotten import FORGOTTEN
 from agentlens.lake.store import forgotten_mark
-from tests.lake.exports import NORMALISER, event, run_of, write
+from tests.lake.exports import NORMALISER, event, receipt, run_of, write
 
 
 def put(sources, lake):
@@ -96,3 +96,40 @@ def test_a_source_that_never_gave_a_row_keeps_its_name(tmp_path):
     put(files, lake)
     assert forget(lake, run_id="gone").rows["source_names"] == 1
     assert Lake.open(lake).sources()["records"].to_list() == [1]
+
+
+def test_receipts_and_branches_of_a_deleted_run_do_not_come_back(tmp_path):
+    """Its file is read again when it has grown; what other runs say in it is taken in."""
+    rows = [
+        *run_of("zq7-run"),
+        receipt("op-1", trace_id="zq7-run"),
+        receipt("op-2"),
+        receipt("op-3", trace_id="keep"),
+        {"branch_id": "zq7-run", "parent_id": "keep"},
+        {"branch_id": "keep"},
+    ]
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *rows), lake)
+    assert Lake.open(lake).receipts().collect().height == 3
+    forget(lake, run_id="zq7-run")
+    put(write(tmp_path / "a.ndjson", *rows, *run_of("new"), receipt("op-4", trace_id="zq7-run")), lake)
+    assert "zq7" not in everything_in(lake)
+    assert Lake.open(lake).receipts().collect()["operation_id"].to_list() == ["op-2", "op-3"]
+    assert Lake.open(lake).branches().collect()["branch_id"].to_list() == ["keep"]
+    assert sorted(Lake.open(lake).events().collect()["run_id"].unique()) == ["new"]
+
+
+def test_handoffs_deleted_by_date_do_not_come_back(tmp_path):
+    """A file of receipts grows at its end; what was deleted from its beginning stays deleted, with what follows of it."""
+    old = [receipt("zq7-op"), receipt("zq7-op", "accepted", at="2026-10-05T08:05:00Z")]
+    new = [receipt("op-2", at="2026-10-07T08:00:00Z")]
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *old, *new), lake)
+    assert forget(lake, before="2026-10-06").rows["receipts"] == 2
+    late = [
+        receipt("zq7-op", "completed", at="2026-10-08T08:00:00Z"),
+        receipt("op-3", at="2026-10-08T08:00:00Z"),
+    ]
+    put(write(tmp_path / "a.ndjson", *old, *new, *late), lake)
+    assert Lake.open(lake).receipts().collect()["operation_id"].to_list() == ["op-2", "op-3"]
+    assert "zq7" not in everything_in(lake)
