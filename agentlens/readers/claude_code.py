@@ -18,6 +18,7 @@ from agentlens.readers.blocks import (
     tokens_of,
 )
 from agentlens.readers.decode import loads
+from agentlens.readers.line_objects import object_lines
 from agentlens.readers.line_order import ordered, places, rearranged
 from agentlens.readers.sidechains import Child, Sidechains, child_of, companions, is_file, mark_of
 from agentlens.readers.stamps import moment
@@ -54,7 +55,7 @@ _STATUS_CLASSES: Final = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_l
 def claim(head: Head) -> int:
     """Claim lines that carry a camel-case session id, or the bookkeeping such files may begin with."""
     best = 0
-    for value in head.values:
+    for value in head.records:
         if not isinstance(value, dict):
             continue
         if isinstance(value.get("sessionId"), str) and ("parentUuid" in value or "uuid" in value):
@@ -73,7 +74,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
         child=child_of(source, plan.session, plan.alone),
         places=places(plan.order),
     )
-    for number, line in rearranged(source.lines(report), plan.order):
+    for number, line in rearranged(object_lines(source, report), plan.order):
         value = plan.held.pop(number, None) or loads(line, report, number)
         if value is ABSENT:
             continue
@@ -100,7 +101,7 @@ def _planned(source: Source) -> _Plan:
     agents: set[str] = set()
     held: dict[int, dict[str, Any]] = {}
     room = _HELD_BYTES
-    for number, line in source.lines():
+    for number, line in object_lines(source):
         value = loads(line, unheard := Report(), number)
         if not isinstance(value, dict):
             continue

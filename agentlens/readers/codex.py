@@ -71,7 +71,7 @@ _LOUD: Final = frozenset({"error", "warning", "guardian_warning", "turn_diff_fai
 
 def claim(head: Head) -> int:
     """Claim lines that wrap a payload in one of the rollout's types, or the bare items behind an old header."""
-    values = [value for value in head.values if isinstance(value, dict)]
+    values = [value for value in head.records if isinstance(value, dict)]
     wrapped = [v for v in values if text_of(v.get("type")) in _TYPES and isinstance(v.get("payload"), dict)]
     if wrapped:
         return 96 if any(v["type"] == "session_meta" for v in wrapped) else 90
@@ -104,7 +104,7 @@ def read(source: Source, report: Report) -> Iterator[Record]:
 
 
 def _thread_of(source: Source) -> str:
-    for value in source.head().values:
+    for value in source.head().records:
         payload = session_of(value) or value.get("payload", value) if isinstance(value, dict) else None
         if isinstance(payload, dict) and (thread := text_of(payload.get("id"))):
             return thread

@@ -32,7 +32,7 @@ _TRIES = re.compile(r"(?i)reconnect\w*\D{1,8}(\d{1,3})/\d{1,3}")
 
 def claim(head: Head) -> int:
     """Claim lines of threads, turns and items."""
-    found = [value for value in head.values if isinstance(value, dict)]
+    found = [value for value in head.records if isinstance(value, dict)]
     if any(_BEGUN.get(text_of(value.get("type")), ".") in value for value in found):
         return 96
     named = [

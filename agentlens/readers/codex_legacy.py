@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers.decode import loads
+from agentlens.readers.line_objects import object_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def rows(source: Source, report: Report) -> Iterator[tuple[int, Any]]:
     """Yield the records of a thread with their places: the lines of a file, or header and items of a document."""
     values = source.head().values
     if session_of(values[0] if values else None) is None:
-        for number, line in source.lines(report):
+        for number, line in object_lines(source, report):
             value = loads(line, report, number)
             if value is not ABSENT:
                 yield number, value

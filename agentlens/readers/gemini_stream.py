@@ -25,7 +25,7 @@ _TOOLS: Final = frozenset({"tool_use", "tool_result"})
 
 def claim(head: Head) -> int:
     """Claim lines whose type, time and tool fields are the stream's."""
-    found = [value for value in head.values if isinstance(value, dict) and "timestamp" in value]
+    found = [value for value in head.records if isinstance(value, dict) and "timestamp" in value]
     if any(text_of(value.get("type")) in _TOOLS and isinstance(value.get("tool_id"), str) for value in found):
         return 92
     begun = any(value.get("type") == "init" and {"session_id", "model"} <= value.keys() for value in found)

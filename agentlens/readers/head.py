@@ -82,6 +82,12 @@ class Head:
         found = (value for line in self._lines if isinstance(value := _decoded(line), (dict, list)))
         return tuple(islice(found, _FEW))
 
+    @cached_property
+    def records(self) -> tuple[Any, ...]:
+        """The first values, or the first elements of the one array that they are."""
+        only = self.values[0] if len(self.values) == 1 else None
+        return tuple(only[:_FEW]) if isinstance(only, list) else self.values
+
     def _is_begun(self) -> bool:
         """Say whether this is the start of a document, not a line."""
         lines = self._lines

@@ -65,7 +65,7 @@ def _ended(value: dict[str, Any], named: str, at: int | None, waiting: Iterable[
 
 def claim(head: Head) -> int:
     """Claim lines of the telemetry's types, with its counter and clock, or with the keys of its sessions."""
-    found = [v for v in head.values if isinstance(v, dict) and text_of(v.get("type")) in _TYPES]
+    found = [v for v in head.records if isinstance(v, dict) and text_of(v.get("type")) in _TYPES]
     if any({"seq", "ts"} <= value.keys() for value in found):
         return 90
     return 85 if any(text_of(value.get("sessionKey")).startswith("agent:") for value in found) else 0

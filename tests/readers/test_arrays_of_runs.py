@@ -16,6 +16,19 @@ from tests.readers.lanes_made import NORMALISER
 if TYPE_CHECKING:
     from pathlib import Path
 
+TOLD = (
+    "run_id",
+    "agent",
+    "seq",
+    "kind",
+    "tool",
+    "target",
+    "action_signature",
+    "progress_fingerprint",
+    "open",
+    "at",
+)
+
 
 def atif(name: str) -> dict[str, Any]:
     call = {"tool_call_id": "c", "function_name": "bash", "arguments": {"cmd": name}}
@@ -100,3 +113,33 @@ def test_an_array_of_runs_is_read_like_its_elements(document: Any, reader: str, 
         assert several["run_id"].n_unique() == 2
         cut = told(text[:-3], "cut")
         assert cut.filter(pl.col("kind").is_in(["tool", "handoff"])).height >= 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern"),
+    [
+        ("claude-code", "*.jsonl"),
+        ("codex", "*.jsonl"),
+        ("gemini-cli", "stream.jsonl"),
+        ("openclaw", "*.jsonl"),
+    ],
+)
+def test_lines_that_someone_put_into_one_array_are_those_lines(
+    folder: str, pattern: str, shared: Path, tmp_path: Path
+) -> None:
+    """As ``jq -s`` writes them, over many lines or on one."""
+    for path in sorted((shared / "samples" / folder).glob(pattern)):
+        rows = []
+        for line in path.read_text("utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                continue
+        name = registry.sniff(Source.of(path).head()).name
+        wanted = read_file(path, NORMALISER).events.collect()
+        for indent in (None, 1):
+            copy = tmp_path / f"{indent}" / path.name
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(json.dumps(rows, indent=indent))
+            assert registry.sniff(Source.of(copy).head()).name == name
+            assert read_file(copy, NORMALISER).events.collect().select(TOLD).equals(wanted.select(TOLD))
