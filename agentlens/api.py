@@ -61,6 +61,7 @@ def ingest(
     workers: int | None = None,
     progress: Any = None,
     dry_run: bool = False,
+    forgotten: str | Path | None = None,
 ) -> IngestReport:
     """Read trace exports into a lake; what is there already and unchanged is left alone.
 
@@ -74,6 +75,8 @@ def ingest(
         Force a format, or read through a DuckDB SELECT that yields the canonical columns.
     normaliser
         From `make_normaliser`; by default the user's key and the shipped tables.
+    forgotten
+        A lake, of any schema version, that the new one is made in place of: what was deleted from it is left out.
 
     Raises
     ------
@@ -93,6 +96,7 @@ def ingest(
         workers=workers,
         progress=progress,
         dry_run=dry_run,
+        forgotten=forgotten,
     )
 
 

@@ -37,6 +37,11 @@ def ingest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object a source on standard output"
     )
+    parser.add_argument(
+        "--forgotten",
+        metavar="LAKE",
+        help="leave out what was deleted from this lake, of any schema version, that the new one is made in place of",
+    )
     engine(parser)
 
 

@@ -27,8 +27,8 @@ from agentlens.distribute.types import spark_schema
 from agentlens.distribute.writing import Writer, placed, sweep
 from agentlens.errors import InputError, LakeError
 from agentlens.lake.folder import opened
-from agentlens.lake.forgotten import OF_SOURCES, lost
-from agentlens.lake.manifest import MANIFEST, Manifest
+from agentlens.lake.forgotten import OF_SOURCES, heir, lost
+from agentlens.lake.manifest import MANIFEST, Manifest, forgotten_in
 from agentlens.lake.names import SESSIONS, Names
 from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
 from agentlens.lake.plan import Planned, Settings, known_again, missed, plan, tasks
@@ -396,8 +396,21 @@ def _prefixes(files: Sequence[Listed]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found))
 
 
+def _marks(session: Any, lake: str) -> list[str]:
+    """Return the digests of what was deleted from another lake."""
+    data = Files(session, lake).read(MANIFEST)
+    if data is None:
+        raise LakeError(f"{lake}: no lake here; accepted: the folder of a lake")
+    return forgotten_in(data, f"{lake}/{MANIFEST}")
+
+
 def ingested(
-    session: Any, sources: Sequence[str], into: str, settings: Settings, key_file: str | None
+    session: Any,
+    sources: Sequence[str],
+    into: str,
+    settings: Settings,
+    key_file: str | None,
+    forgotten: str | None = None,
 ) -> IngestReport:
     """Read sources into a lake; see `agentlens.distribute.spark.ingest`."""
     if not sources:
@@ -415,6 +428,8 @@ def ingested(
         manifest = Manifest() if before is None else Manifest.from_json(before, f"{into}/{MANIFEST}")
         if before is None and files.scheme != "file" and files.sizes():
             raise LakeError(f"{into}: holds files and is no lake; accepted: a lake, or a new or empty folder")
+        if forgotten is not None:
+            manifest = heir(manifest, _marks(own, forgotten), into)
         if before is not None:
             own = SparkLake.open(own, into).session  # checks that it is whole
         work = Ingest(

@@ -122,6 +122,7 @@ def ingest(
     key_file: str | Path | None = None,
     format: str | None = None,  # noqa: A002 - the word users know
     sql: str | None = None,
+    forgotten: str | None = None,
 ) -> IngestReport:
     """Read trace exports into a lake on any path Spark reaches; what is there already and unchanged is left alone.
 
@@ -137,8 +138,8 @@ def ingest(
     normaliser
         From `agentlens.make_normaliser`. Its key is not sent: every worker must have the same one (``key_file``,
         ``AGENTLENS_KEY``).
-    format, sql
-        As for `agentlens.ingest`; ``sql`` is the text of the mapping.
+    format, sql, forgotten
+        As for `agentlens.ingest`; ``sql`` is the text of the mapping, ``forgotten`` any path Spark reaches.
 
     Returns
     -------
@@ -157,7 +158,8 @@ def ingest(
     if format is not None:
         registry.named(format)
     settings = Settings(normaliser=normaliser, format=format, sql=sql)
-    return ingested(session, sources, into, settings, None if key_file is None else str(key_file))
+    key = None if key_file is None else str(key_file)
+    return ingested(session, sources, into, settings, key, forgotten)
 
 
 def sweep(

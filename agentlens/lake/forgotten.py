@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.errors import LakeError
+from agentlens.lake.manifest import MANIFEST, forgotten_in
 from agentlens.lake.store import forgotten_mark, scan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from pathlib import Path
 
     from agentlens.lake.manifest import FileEntry, Manifest, SourceEntry
 
@@ -66,6 +68,38 @@ def _without(
     known = frozenset(marks)
     gone = [one for one in rows[column].drop_nulls().unique().to_list() if mark(one) in known]
     return rows.filter(~pl.col(column).is_in(gone).fill_null(False)) if gone else rows
+
+
+def heir(made: Manifest, marks: Collection[str], lake: str | Path) -> Manifest:
+    """Return a new lake's manifest that leaves out what was deleted from the lake it is made in place of.
+
+    Raises
+    ------
+    LakeError
+        The lake at ``lake`` has sources already that were read without these ``marks``.
+    """
+    if set(marks) <= set(made.forgotten):
+        return made
+    if made.generation:
+        raise LakeError(
+            f"{lake}: has runs that were read before; accepted: --forgotten with a new lake, or agentlens forget"
+        )
+    return replace(made, forgotten=sorted({*made.forgotten, *marks}))
+
+
+def marks_of(lake: str | Path) -> list[str]:
+    """Return the digests of what was deleted from a lake of any schema version; it need not be whole.
+
+    Raises
+    ------
+    LakeError
+        There is no lake, or its manifest cannot be read.
+    """
+    path = Path(lake) / MANIFEST
+    try:
+        return forgotten_in(path.read_bytes(), str(path))
+    except OSError as error:
+        raise LakeError(f"{path}: {error.strerror}; accepted: the folder of a lake") from None
 
 
 def lost(

@@ -15,7 +15,7 @@ import polars as pl
 from agentlens.errors import InputError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
-from agentlens.lake.forgotten import without_lost_sources
+from agentlens.lake.forgotten import heir, marks_of, without_lost_sources
 from agentlens.lake.manifest import Manifest
 from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
 from agentlens.lake.plan import Planned, Settings, is_large, known_again, missed, plan, tasks, work
@@ -49,6 +49,7 @@ def ingest(
     progress: Progress | None = None,
     workers: int | None = None,
     dry_run: bool = False,
+    forgotten: str | Path | None = None,
 ) -> IngestReport:
     """Read trace exports into a lake: only what is new or changed, all of it or nothing.
 
@@ -70,6 +71,8 @@ def ingest(
         Processes to read with; default: one a core where the work is worth their start, else none.
     dry_run
         Say what would be read and change nothing.
+    forgotten
+        A lake, of any schema version, that the new one is made in place of: what was deleted from it is left out.
 
     Returns
     -------
@@ -89,6 +92,7 @@ def ingest(
         raise SettingsError.value("workers", workers, "1 or more")
     if format is not None:
         registry.named(format)
+    marks = [] if forgotten is None else marks_of(forgotten)
     mapping = None if sql is None else mapping_text(sql)
     settings = Settings(normaliser=normaliser, format=format, sql=mapping)
     found, missing = _expanded(sources, lake)
@@ -97,7 +101,7 @@ def ingest(
         planned = _planned(found, missing, manifest, settings)
         return report_of(planned, {}, manifest, settings, dry_run=True)
     with opened(lake) as held:
-        manifest = held or Manifest()
+        manifest = heir(held or Manifest(), marks, lake)
         manifests.check_files(lake, manifest)
         work = _Ingest(lake, manifest, settings, progress or _silent)
         return work.run(found, missing, workers)

@@ -158,7 +158,25 @@ def _made_again(plain: dict[str, Any], lake: Path) -> str:
     if len(names) > NAMED:
         names = [shared] if (shared := _folder_of(names)) else names
     what = " ".join(map(shlex.quote, names)) or "SOURCE..."
-    return f"agentlens ingest {what} --into {shlex.quote(f'{lake}-v{SCHEMA_VERSION}')}"
+    again = f"agentlens ingest {what} --into {shlex.quote(f'{lake}-v{SCHEMA_VERSION}')}"
+    return f"{again} --forgotten {shlex.quote(str(lake))}" if plain.get("forgotten") else again
+
+
+def forgotten_in(data: bytes, where: str) -> list[str]:
+    """Return the digests of deleted runs that a manifest of any schema version names.
+
+    Raises
+    ------
+    LakeError
+        It is no manifest, or damaged.
+    """
+    try:
+        marks = orjson.loads(data).get("forgotten", [])
+        if isinstance(marks, list) and all(isinstance(mark, str) for mark in marks):
+            return sorted(marks)
+    except (orjson.JSONDecodeError, AttributeError):
+        pass
+    raise LakeError(f"{where}: damaged; accepted: the manifest of a lake")
 
 
 def _folder_of(names: list[str]) -> str:

@@ -119,6 +119,7 @@ def ingest(args: Namespace) -> IngestReport:
             key_file=args.key_file,
             format=args.format,
             sql=mapping(args.sql),
+            forgotten=args.forgotten,
         )
 
 

@@ -43,6 +43,7 @@ def run(args: Namespace) -> int:
             workers=args.workers,
             progress=told,
             dry_run=args.dry_run,
+            forgotten=args.forgotten,
         )
     return say(args, report)
 

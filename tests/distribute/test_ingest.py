@@ -131,6 +131,10 @@ def test_deleted_runs_stay_deleted(session: Any, tmp_path: Path) -> None:
     assert sorted(lake.events().collect()["run_id"].unique()) == ["child", "new"]
     assert lake.receipts().collect().height
     assert lake.branches().collect().height == 1
+    anew = tmp_path / "anew"
+    spark.ingest(session, str(folder), into=str(anew), normaliser=normaliser, forgotten=str(wanted))
+    assert Lake.open(anew).manifest.forgotten == Lake.open(wanted).manifest.forgotten
+    assert_frame_equal(Lake.open(anew).events().collect(), lake.events().collect())
 
 
 def test_a_worker_without_the_key_refuses(session: Any, source: Path, tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import polars as pl
+import pytest
 
+from agentlens.cli import main
+from agentlens.errors import LakeError
 from agentlens.lake import Lake, forget, ingest
 from agentlens.lake.forgotten import FORGOTTEN
 from agentlens.lake.store import forgotten_mark
@@ -117,6 +121,66 @@ def test_receipts_and_branches_of_a_deleted_run_do_not_come_back(tmp_path):
     assert Lake.open(lake).receipts().collect()["operation_id"].to_list() == ["op-2", "op-3"]
     assert Lake.open(lake).branches().collect()["branch_id"].to_list() == ["keep"]
     assert sorted(Lake.open(lake).events().collect()["run_id"].unique()) == ["new"]
+
+
+def of_another_version(lake):
+    """Make the manifest one that a release with another schema wrote."""
+    path = lake / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 0, "buckets": "elsewhere"}))
+
+
+def test_a_lake_made_anew_leaves_out_what_was_deleted(tmp_path, capsys, monkeypatch):
+    """The command that a lake of another version is refused with takes its list of deleted runs along."""
+    write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run"))
+    write(
+        tmp_path / "in" / "both.ndjson",
+        *run_of("zq7-run"),
+        *run_of("keep"),
+        receipt("op", trace_id="zq7-run"),
+    )
+    put(tmp_path / "in", tmp_path / "lake")
+    forget(tmp_path / "lake", run_id="zq7-run")
+    put(tmp_path / "in", tmp_path / "lake")
+    kept = Lake.open(tmp_path / "lake").events().collect()
+    of_another_version(tmp_path / "lake")
+    with pytest.raises(LakeError, match="schema version 0") as refused:
+        Lake.open(tmp_path / "lake")
+    command = str(refused.value).partition("run: agentlens ")[2].partition(" and copy")[0]
+    assert command.endswith(f" --forgotten {tmp_path / 'lake'}")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    sources = shlex.split(command)[:2]
+    assert main([*sources, str(tmp_path / "in"), *shlex.split(command)[2:]]) == 0
+    capsys.readouterr()
+    made = tmp_path / "lake-v1"
+    assert "zq7" not in everything_in(made)
+    assert Lake.open(made).events().collect().select("run_id", "seq").equals(kept.select("run_id", "seq"))
+    put(write(tmp_path / "in" / "zq7-alone.ndjson", *run_of("zq7-run", 9)), made)
+    assert "zq7" not in everything_in(made)
+
+
+def test_only_a_new_lake_takes_a_list_of_deleted_runs_along(tmp_path):
+    """A lake that was read without it would keep the runs; the same command again is no change."""
+    source = write(tmp_path / "a.ndjson", *run_of("zq7-run"), *run_of("keep"))
+    for name in ("old", "other"):
+        put(source, tmp_path / name)
+    forget(tmp_path / "old", run_id="zq7-run")
+    with pytest.raises(LakeError, match="runs that were read before; accepted: --forgotten with a new lake"):
+        ingest(source, tmp_path / "other", normaliser=NORMALISER, forgotten=tmp_path / "old")
+    for _ in range(2):
+        ingest(source, tmp_path / "new", normaliser=NORMALISER, forgotten=tmp_path / "old")
+        assert Lake.open(tmp_path / "new").events().collect()["run_id"].unique().to_list() == ["keep"]
+
+
+@pytest.mark.parametrize("text", [None, "[]", "{", '{"forgotten": [1]}', '{"forgotten": "zq7"}'])
+def test_a_list_that_cannot_be_read_is_refused(tmp_path, text):
+    """Reading on without it would bring deleted runs back."""
+    (tmp_path / "old").mkdir()
+    if text is not None:
+        (tmp_path / "old" / "manifest.json").write_text(text)
+    source = write(tmp_path / "a.ndjson", *run_of("r"))
+    with pytest.raises(LakeError, match=r"manifest\.json"):
+        ingest(source, tmp_path / "new", normaliser=NORMALISER, forgotten=tmp_path / "old")
+    assert not (tmp_path / "new").exists()
 
 
 def test_handoffs_deleted_by_date_do_not_come_back(tmp_path):
