@@ -15,8 +15,9 @@ from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
 from agentlens.readers.blocks import Lane, Spot, count_of, text_of
 from agentlens.readers.decode import attempt, loads
-from agentlens.readers.documents import stem_of
+from agentlens.readers.documents import documents, stem_of
 from agentlens.readers.gemini_results import outcome
+from agentlens.readers.line_objects import object_lines
 from agentlens.readers.source import Source
 from agentlens.readers.stamps import moment
 
@@ -45,31 +46,32 @@ def claim(head: Head) -> int:
     """Claim a session's header, as the first line or as the document itself."""
     if head.magic:
         return 0
-    for value in head.values:
+    for value in head.records:
         if isinstance(value, dict) and value.keys() >= {"sessionId", "projectHash"}:
             return 95
     return 0
 
 
 def read(source: Source, report: Report) -> Iterator[Record]:
-    """Yield the events of one session."""
+    """Yield the events of one session, or of each that old versions kept as a document."""
+    first = next(iter(source.head().records), None)
+    if isinstance(first, dict) and (isinstance(first.get("messages"), list) or not _is_log(source)):
+        for _, base, document in documents(source, report, ("messages", ""), ("messages",)):
+            session = _Session(report=report, source=source)
+            yield from session.document(document, base)
+            yield from session.end()
+        return
     session = _Session(report=report, source=source)
-    if not source.is_lines() or _is_old(source):
-        document = source.document(report, ("messages",))
-        if document is not ABSENT:
-            yield from session.document(document)
-    else:
-        for number, line in source.lines(report):
-            value = loads(line, report, number)
-            if value is not ABSENT:
-                yield from session.line(value, number)
+    for number, line in object_lines(source, report):
+        value = loads(line, report, number)
+        if value is not ABSENT:
+            yield from session.line(value, number)
     yield from session.end()
 
 
-def _is_old(source: Source) -> bool:
-    """Say whether this is the one document of old versions, on one line."""
-    values = source.head().values
-    return len(values) == 1 and isinstance(values[0], dict) and isinstance(values[0].get("messages"), list)
+def _is_log(source: Source) -> bool:
+    """Say whether records stand one a line, or in an array."""
+    return source.is_lines() or isinstance(next(iter(source.head().values), None), list)
 
 
 @dataclass(slots=True)
@@ -81,13 +83,13 @@ class _Session:
     seen: set[str] = field(default_factory=set)
     last: tuple[Spot, dict[str, Any]] | None = None
 
-    def document(self, document: Any) -> Iterator[RawEvent]:
+    def document(self, document: Any, base: int) -> Iterator[RawEvent]:
         messages = document.get("messages") if isinstance(document, dict) else None
         if not isinstance(messages, list):
-            self.report.quarantine(0, "no session: an object with messages was expected", "record")
+            self.report.quarantine(base, "no session: an object with messages was expected", "record")
             return
-        yield from self._begin(document, 0)
-        for number, message in enumerate(messages, 1):
+        yield from self._begin(document, base)
+        for number, message in enumerate(messages, base + 1):
             yield from self.line(message, number)
 
     def line(self, value: Any, number: int) -> Iterator[RawEvent]:
@@ -318,7 +320,7 @@ def _text(message: dict[str, Any]) -> str:
 
 FORMAT = Format(
     name="gemini-cli",
-    version=1,
+    version=2,
     title="Gemini CLI sessions (lines, and the document of old versions)",
     recognised_by="a header with sessionId and projectHash",
     proved_on="a session of 0.61",

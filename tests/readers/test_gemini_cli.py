@@ -212,3 +212,28 @@ def test_samples_session_and_stream_of_one_run(shared: Path) -> None:
     assert one["progress_fingerprint"][1] == one["progress_fingerprint"][2]
     both = assembled([session, stream])
     assert both.filter(pl.col("kind") == "tool").height == 3
+
+
+@pytest.mark.parametrize("how", ["array", "lines"])
+def test_several_old_documents_in_one_file_are_as_many_sessions(how: str, tmp_path: Path) -> None:
+    """One a line, or in an array; a log of today in an array is its lines."""
+    call = {"id": "c", "name": "glob", "args": {}, "status": "success"}
+    said = {
+        "id": "2",
+        "type": "gemini",
+        "content": "",
+        "toolCalls": [call],
+        "timestamp": "2026-01-01T00:00:02.000Z",
+    }
+    heads = [{"sessionId": own, "projectHash": "p", "startTime": "2026-01-01T00:00:00.000Z"} for own in "ab"]
+    olds = [head | {"messages": [said]} for head in heads]
+    logs = [heads[0], said]
+    path = tmp_path / "session.json"
+    for rows, runs in ((olds, ["a", "b"]), (logs, ["a"])):
+        text = (
+            json.dumps(rows, indent=1) if how == "array" else "".join(f"{json.dumps(row)}\n" for row in rows)
+        )
+        path.write_text(text)
+        assert registry.sniff(Source.of(path).head()).name == "gemini-cli"
+        found = assembled([path]).filter(pl.col("kind") == "tool")
+        assert found["run_id"].to_list() == runs
