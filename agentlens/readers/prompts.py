@@ -6,6 +6,7 @@ the replies at its very end are new.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
@@ -13,7 +14,7 @@ from agentlens.readers import decode
 from agentlens.readers.blocks import text_of
 from agentlens.readers.flat_messages import messages_of, undotted
 from agentlens.readers.message_pack import plain
-from agentlens.readers.messages import Call, Reply, is_message, steps
+from agentlens.readers.messages import Call, Reply, Words, is_message, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,15 +118,14 @@ def _reply(part: dict[str, Any], result: Any) -> dict[str, Any]:
 
 
 def _newest(prompt: Any) -> list[Reply]:
-    """Return the replies that a conversation ends with; what stands before them is not looked at."""
+    """Return the replies behind the last thing that the model itself said; those before it were told before."""
     found: list[Reply] = []
-    for item in _backwards(prompt, _DEEP):
+    for item in islice(_backwards(prompt, _DEEP), _MOST):
         said = [step for message in _messages(item) for step in steps(message)]
-        replies = [step for step in said if isinstance(step, Reply)]
-        if not replies or len(replies) < len(said) or len(found) >= _MOST:
+        if any(isinstance(step, (Call, Words)) for step in said):
             break
-        found[:0] = replies
-    return found
+        found[:0] = [step for step in said if isinstance(step, Reply)]
+    return found[-_MOST:]
 
 
 def _backwards(value: Any, deep: int) -> Iterator[Any]:

@@ -353,8 +353,9 @@ class Spans:
             if isinstance(step, Call):
                 event.tool, event.args, event.open = step.name, step.args, step.result is ABSENT
                 event.at, event.target = span.ended_at or span.at, handed_to(step.name, step.args)
-            elif step.call_id:
+            elif step.call_id:  # the lane is that of the call: another agent may be told what came of it
                 event.at, event.ended_at, event.open = None, span.at, False
+                event.agent, event.parent_span_id = "", None
             else:
                 continue  # it answers nobody knows which
             yield event

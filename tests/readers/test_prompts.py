@@ -182,3 +182,26 @@ def test_model_spans_of_the_ai_sdk(tmp_path: Path) -> None:
         ("getWeather", None, True),
     ]
     assert found["action_signature"].n_unique() == 1
+
+
+def test_what_came_back_is_told_to_whoever_goes_on(tmp_path: Path) -> None:
+    """A handoff stays in the lane of who asked for it; a person may speak behind a result, or beside it."""
+    handed = asks(2, "transfer_to_writer")
+    mixed = {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "c3", "content": "late"}, {"type": "text", "text": "go on"},
+    ]}  # fmt: skip
+    first = [USER, asks(1), came(1), USER]
+    spans = [
+        agent(1, "Finder"),
+        agent(9, "Writer"),
+        openinference(2, [USER], asks(1)),
+        openinference(3, first, handed),
+        openinference(4, [*first, handed, came(2)], asks(3)) | {"parentSpanId": f"{9:016x}"},
+        openinference(5, [*first, handed, came(2), asks(3), mixed], USER) | {"parentSpanId": f"{9:016x}"},
+    ]
+    found = told(lines(request(*spans)), tmp_path)
+    assert found.select("agent", "kind", "tool", "open").rows() == [
+        ("Finder", "tool", "search", False),
+        ("Finder", "handoff", "transfer_to_writer", False),
+        ("Writer", "tool", "search", False),
+    ]
