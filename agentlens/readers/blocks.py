@@ -25,6 +25,8 @@ _STUBS: Final = (
     "[Old tool result content cleared by context management]",
     "<persisted-output>",
     "Command running in background with ID: ",  # it has only begun; the id is another every time
+    "Workflow launched in background. Task ID: ",
+    "Async agent launched successfully",
 )
 _REFUSED_BY_PERSON: Final = (
     "The user doesn't want to proceed with this tool use",

@@ -20,7 +20,7 @@ from agentlens.readers.blocks import (
 from agentlens.readers.decode import loads
 from agentlens.readers.line_objects import object_lines
 from agentlens.readers.line_order import ordered, places, rearranged
-from agentlens.readers.sidechains import Child, Sidechains, child_of, companions, is_file, mark_of
+from agentlens.readers.sidechains import Child, Sidechains, child_of, companions, is_file, mark_of, session_of
 from agentlens.readers.stamps import moment
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _planned(source: Source) -> _Plan:
         if room >= 0 and not unheard.repaired:
             held[number] = value
         marks.append(mark := mark_of(value, number, line))
-        if session := text_of(value.get("sessionId")):
+        if session := session_of(value):
             sessions[number] = session
         if mark.own:
             agents.add(text_of(value.get("agentId")) if value.get("isSidechain") is True else "")
@@ -136,7 +136,7 @@ class _Session:
     places: dict[int, int] = field(default_factory=dict)  # line out of order -> the place it is read in
 
     def line(self, value: dict[str, Any], number: int, source: Source) -> Iterator[RawEvent]:
-        session = text_of(value.get("sessionId")) or self.default
+        session = session_of(value) or self.default
         copied = value.get("forkedFrom")
         if isinstance(copied, dict) and (parent := text_of(copied.get("sessionId"))) and parent != session:
             self._note_fork(value, number, session, copied, parent)
@@ -401,7 +401,7 @@ def _own(value: dict[str, Any]) -> str | None:
 
 FORMAT = Format(
     name="claude-code",
-    version=3,
+    version=4,
     title="Claude Code session JSONL (main and sub-agent files)",
     recognised_by="sessionId with uuid or parentUuid on a line; or a leading summary or file-history-snapshot",
     proved_on="two public sessions, fixtures of compaction, sub-agents and broken lines",

@@ -256,7 +256,7 @@ def _first_session(source: Source) -> str:
 
 FORMAT = Format(
     name="claude-stream",
-    version=2,
+    version=3,
     title="Claude Code stream-json (--output-format stream-json)",
     recognised_by="session_id and type system, assistant, user or result on a line",
     proved_on="98 benchmark trials of two versions",

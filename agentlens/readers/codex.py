@@ -488,7 +488,7 @@ def _returned(said: Output, spot: Spot) -> dict[str, Any]:
 
 FORMAT = Format(
     name="codex",
-    version=1,
+    version=2,
     title="Codex rollouts (current, and the bare items of 2025)",
     recognised_by="timestamp, type and payload with session_meta; or response items behind a header with git",
     proved_on="a session of 0.171 with its child thread",

@@ -119,7 +119,7 @@ class _Stream:
 
 FORMAT = Format(
     name="gemini-stream",
-    version=1,
+    version=2,
     title="Gemini CLI stream-json (--output-format stream-json)",
     recognised_by="init with session_id and model, tool_use and tool_result with tool_id, each with a timestamp",
     proved_on="the stream of a session of 0.61",

@@ -318,7 +318,7 @@ def _failure(name: str, extras: dict[str, Any], said: str) -> str | None:
 
 FORMAT = Format(
     name="openhands-v0",
-    version=2,
+    version=3,
     title="OpenHands V0 trajectories (trajectory.json, evaluation output lines)",
     recognised_by="a list of events with integer id, source, and an action or an observation",
     proved_on="files made by hand after the source",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.errors import InputError
@@ -79,12 +80,21 @@ def child_of(source: Source, session: str, alone: str) -> Child | None:
     return Child(agent=agent or _in_meta(source) or UNNAMED, instance=instance, call_id=call_id)
 
 
+def session_of(value: dict[str, Any]) -> str:
+    """Return the session of a line, "" where it names none; a sub-agent's may have a mark of it behind that.
+
+    >>> session_of({"sessionId": "s1#agent-a7"}), session_of({"sessionId": "s1"}), session_of({})
+    ('s1', 's1', '')
+    """
+    return text_of(value.get("sessionId")).partition("#agent-")[0]
+
+
 def companions(source: Source) -> list[Path]:
     """Return what stands beside a sub-agent's own file and tells of it: its type, and the session that started it."""
     if not _OWN_FILE.fullmatch(source.path.name) or (meta := _meta(source)) is None:
         return []
     first = next((value for value in source.head().values if isinstance(value, dict)), {})
-    main = _main_file(source, text_of(first.get("sessionId")))
+    main = _main_file(source, session_of(first))
     return [path for path in (meta, main) if path is not None and is_file(path)]
 
 
@@ -129,7 +139,9 @@ def _main_file(source: Source, session: str) -> Path | None:
     folder = source.siblings()
     if folder is None or not session or "/" in session or "\\" in session:
         return None
-    candidates = (folder / f"{session}.jsonl", folder.parent.parent / f"{session}.jsonl")
+    # beside it, above ``<session>/subagents``, or above ``<session>/subagents/workflows/<run>``
+    above = (folder, *islice(folder.parents, 1, 4))
+    candidates = [place / f"{session}.jsonl" for place in above]
     return next((path for path in candidates if path != source.path and is_file(path)), None)
 
 
