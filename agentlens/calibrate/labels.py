@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from polars.exceptions import PolarsError
 
 from agentlens.errors import InputError
 from agentlens.model.label import LABELS, Origin, Scope, State
+from agentlens.model.label import labels_digest as labels_digest  # noqa: PLC0414 - where it is looked for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -195,19 +195,6 @@ def _refuse(where: str, frame: pl.DataFrame, faults: Iterable[tuple[str, pl.Expr
             rows = ", ".join(str(row) for row in bad["_row"].head(SHOWN).to_list())
             more = f" and {bad.height - SHOWN:,} more" if bad.height > SHOWN else ""
             raise InputError.at(where, f"row {rows}{more}: {what}", accepted="rows such as r1, run, healthy")
-
-
-def labels_digest(labels: pl.DataFrame) -> str:
-    """Digest of the assertions, whatever their order: the version that a profile records.
-
-    Examples
-    --------
-    >>> labels_digest(LABELS.to_frame()) == labels_digest(LABELS.to_frame())
-    True
-    """
-    ordered = labels.select(list(LABELS)).unique().sort(list(LABELS), nulls_last=False)
-    plain = ordered.with_columns(pl.col(name).dt.epoch("us") for name in _TIMES)
-    return hashlib.blake2b(plain.write_ndjson().encode(), digest_size=16).hexdigest()
 
 
 def listed(names: Sequence[str], limit: int = LISTED) -> str:

@@ -12,6 +12,7 @@ from agentlens.errors import LakeError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
 from agentlens.lake.forgotten import operation_mark, without_lost_sources
+from agentlens.lake.labelled import label_parts
 from agentlens.lake.lake import Lake
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
 from agentlens.lake.store import forgotten_mark, sweep
@@ -67,7 +68,7 @@ def forget(
     SettingsError
         Not exactly one of ``run_id`` and ``before`` is given, or the time cannot be read.
     LakeError
-        There is no such run, no such lake, or the lake is locked.
+        There is no such run and never was, no such lake, or the lake is locked.
     """
     if (run_id is None) == (before is None):
         raise SettingsError("forget takes either a run or a time; accepted: exactly one of run_id and before")
@@ -83,15 +84,16 @@ def forget(
         with aside(folder) as parts:
             change = Change(aside=parts, dropped_runs=frozenset(ids), dropped_operations=frozenset(old))
             made = rewrite(folder, found.manifest, change)
-        for name in ("receipts", "branches"):
-            rows[name] = _height(found.manifest, name) - _height(made, name)
-        gone = {*map(forgotten_mark, ids), *map(operation_mark, old)}
-        marks = sorted({*made.forgotten, *gone})
-        made, names = without_lost_sources(folder, replace(made, forgotten=marks, retired=[]), QUARANTINE)
-        rows["source_names"] = len(names)
-        manifests.save(folder, made)
+            for name in ("receipts", "branches"):
+                rows[name] = _height(found.manifest, name) - _height(made, name)
+            gone = {*map(forgotten_mark, ids), *map(operation_mark, old)}
+            marks = sorted({*made.forgotten, *gone})
+            made, names = without_lost_sources(folder, replace(made, forgotten=marks, retired=[]), QUARANTINE)
+            rows["source_names"] = len(names)
+            labels = [*label_parts(found.labels_folder, marks, parts)]  # written now, in place after the lake
+            manifests.save(folder, made)
+            rows["labels"] = sum(one.put_in_place() for one in labels)
         sweep(folder, made)
-        rows["labels"] = _forget_labels(found.labels_folder, ids)
         checked = _prove(folder, ids, names)
     return ForgetReport(runs=tuple(runs), rows=rows, checked=checked)
 
@@ -102,6 +104,8 @@ def _time(before: str | date | datetime) -> datetime:
 
 def _chosen(lake: Lake, run_id: str | None, until: datetime | None) -> list[str]:
     events = lake.events()
+    if run_id is not None and forgotten_mark(run_id) in lake.manifest.forgotten:
+        return [run_id]  # once more: a deletion that was killed may have left labels
     if run_id is not None:
         named = run_names(lake.sessions().collect()).filter(pl.col("run_id") == run_id)["named"].to_list()
         wanted = [run_id, *named]
@@ -147,22 +151,6 @@ def _count(lake: Lake, ids: list[str]) -> dict[str, int]:
 def _height(manifest: manifests.Manifest, table: str) -> int:
     entry = manifest.tables.get(table)
     return 0 if entry is None else entry.rows
-
-
-def _forget_labels(folder: Path, ids: list[str]) -> int:
-    """Take the runs' labels out of every part of the label store; a part keeps its name."""
-    gone = 0
-    for path in sorted(folder.glob("**/*.parquet")):
-        frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
-        if "run_id" not in frame.columns:
-            continue
-        kept = frame.filter(~pl.col("run_id").is_in(ids).fill_null(False))
-        if kept.height < frame.height:
-            gone += frame.height - kept.height
-            fresh = path.with_name(f".{path.name}.new")
-            kept.write_parquet(fresh, compression="zstd")
-            fresh.replace(path)
-    return gone
 
 
 def _prove(folder: Path, ids: list[str], names: list[str]) -> int:

@@ -21,8 +21,9 @@ FORGOTTEN = "forgotten:"
 """Stands, with the digest of the id, where another run names a deleted one as its parent."""
 OF_SOURCES = ("receipts", "branches")
 """Tables besides the records whose rows a source gives."""
-OWN = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",)}
+OWN = {"receipts": ("run_id", "trace_id"), "branches": ("branch_id",), "labels": ("run_id",)}
 """Columns in which a row says whose it is: it goes with that run."""
+_OF_HANDOFFS = ("receipts", "labels")
 PARENT = {"records": "parent_run_id", "branches": "parent_id"}
 """The column in which a row names the run it came from."""
 
@@ -57,7 +58,7 @@ def honoured(rows: pl.DataFrame, table: str, marks: Collection[str]) -> pl.DataF
         return rows
     for column in OWN.get(table, ()):
         rows = _without(rows, column, marks, forgotten_mark)
-    if table == "receipts":
+    if table in _OF_HANDOFFS:
         rows = _without(rows, "operation_id", marks, operation_mark)
     return unnamed(rows, PARENT[table], (), marks) if table in PARENT else rows
 
@@ -65,6 +66,8 @@ def honoured(rows: pl.DataFrame, table: str, marks: Collection[str]) -> pl.DataF
 def _without(
     rows: pl.DataFrame, column: str, marks: Collection[str], mark: Callable[[str], str]
 ) -> pl.DataFrame:
+    if column not in rows.columns:
+        return rows
     known = frozenset(marks)
     gone = [one for one in rows[column].drop_nulls().unique().to_list() if mark(one) in known]
     return rows.filter(~pl.col(column).is_in(gone).fill_null(False)) if gone else rows

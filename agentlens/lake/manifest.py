@@ -216,12 +216,21 @@ def load(lake: Path) -> Manifest | None:
 def save(lake: Path, manifest: Manifest) -> None:
     """Put the manifest in place in one step; every file it names must be on the disk already."""
     fresh = lake / f".{MANIFEST}.new"
-    with fresh.open("wb") as sink:
-        sink.write(manifest.to_json())
-        sink.flush()
-        os.fsync(sink.fileno())
-    fresh.replace(lake / MANIFEST)
-    sync_folder(lake)
+    try:
+        with fresh.open("wb") as sink:
+            sink.write(manifest.to_json())
+            sink.flush()
+            os.fsync(sink.fileno())
+        fresh.replace(lake / MANIFEST)
+    finally:
+        fresh.unlink(missing_ok=True)
+    try:
+        sync_folder(lake)
+    except OSError as error:
+        raise LakeError(
+            f"{lake}: the lake is written, but the disk did not confirm it: {error.strerror}; "
+            "accepted: the same command again"
+        ) from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 
 import polars as pl
@@ -67,3 +68,18 @@ first where it is null. ``end_seq`` is the last event of the incident, null for 
 same by time. ``observed_until``: when somebody ended or stopped watching the run. ``agent`` null: every lane of the
 run. ``label_version``: a newer assertion of the same origin about the same run replaces an older one whole.
 """
+
+
+def labels_digest(labels: pl.DataFrame) -> str:
+    """Digest of the assertions, whatever their order: the version that a profile records.
+
+    Examples
+    --------
+    >>> labels_digest(LABELS.to_frame()) == labels_digest(LABELS.to_frame())
+    True
+    """
+    ordered = labels.select(list(LABELS)).unique().sort(list(LABELS), nulls_last=False)
+    plain = ordered.with_columns(
+        pl.col(name).dt.epoch("us") for name, dtype in LABELS.items() if dtype == TIME
+    )
+    return hashlib.blake2b(plain.write_ndjson().encode(), digest_size=16).hexdigest()

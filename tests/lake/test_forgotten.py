@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 
 import polars as pl
 import pytest
 
+from agentlens.calibrate.label_store import LabelStore
+from agentlens.calibrate.labels import conform_labels
 from agentlens.cli import main
 from agentlens.errors import LakeError
-from agentlens.lake import Lake, forget, ingest
+from agentlens.lake import Lake, forget, ingest, manifest
 from agentlens.lake.forgotten import FORGOTTEN
+from agentlens.lake.labelled import LabelPart
 from agentlens.lake.store import forgotten_mark
 from tests.lake.exports import NORMALISER, event, receipt, run_of, write
 
@@ -196,4 +201,81 @@ def test_handoffs_deleted_by_date_do_not_come_back(tmp_path):
     ]
     put(write(tmp_path / "a.ndjson", *old, *new, *late), lake)
     assert Lake.open(lake).receipts().collect()["operation_id"].to_list() == ["op-2", "op-3"]
+    assert "zq7" not in everything_in(lake)
+
+
+def labelled(*runs, **more):
+    """Rows of the label table."""
+    return conform_labels(
+        pl.DataFrame([{"run_id": run, "scope": "run", "label": "healthy"} | more for run in runs])
+    )
+
+
+def test_labels_that_are_left_can_be_read(tmp_path):
+    """A part of the store is named by what it says: without a deleted run it has another name."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *run_of("zq7-run"), *run_of("keep")), lake)
+    store = LabelStore.of(Lake.open(lake))
+    store.add(labelled("zq7-run", "keep"))
+    store.add(labelled("zq7-run", source="weak"))
+    assert forget(lake, run_id="zq7-run").rows["labels"] == 2
+    assert store.read()["run_id"].to_list() == ["keep"]
+    assert "zq7" not in everything_in(lake)
+    assert store.add(labelled("keep")) is None
+
+
+def test_labels_of_a_handoff_go_with_it(tmp_path):
+    """Deleted by date, a handoff leaves no label behind."""
+    lake = tmp_path / "lake"
+    rows = [receipt("zq7-op"), receipt("op-2", at="2026-10-07T08:00:00Z")]
+    put(write(tmp_path / "a.ndjson", *rows), lake)
+    store = LabelStore.of(Lake.open(lake))
+    store.add(pl.concat([labelled(None, scope="handoff", operation_id=one) for one in ("zq7-op", "op-2")]))
+    assert forget(lake, before="2026-10-06").rows["labels"] == 1
+    assert store.read()["operation_id"].to_list() == ["op-2"]
+
+
+@pytest.mark.parametrize("again", [{"run_id": "zq7-run"}, {"run_id": "other"}, {"before": "2026-10-01"}])
+def test_a_deletion_that_was_killed_is_finished_by_the_next(tmp_path, monkeypatch, again):
+    """Between the lake and its labels: the labels go with whatever is deleted next, or with the same command."""
+    lake = tmp_path / "lake"
+    put(
+        write(tmp_path / "a.ndjson", *run_of("zq7-run"), *run_of("other"), *run_of("keep", at=1_800_000_000)),
+        lake,
+    )
+    store = LabelStore.of(Lake.open(lake))
+    store.add(labelled("zq7-run", "keep"))
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(_):
+        raise KilledError
+
+    monkeypatch.setattr(LabelPart, "put_in_place", killed)
+    with pytest.raises(KilledError):
+        forget(lake, run_id="zq7-run")
+    monkeypatch.undo()
+    assert store.read()["run_id"].to_list() == ["keep", "zq7-run"]
+    forget(lake, **again)
+    assert store.read()["run_id"].to_list() == ["keep"]
+    assert "zq7" not in everything_in(lake)
+
+
+def test_a_disk_that_does_not_confirm_is_no_lake_as_it_was(tmp_path, monkeypatch):
+    """The manifest is in place when its folder is made durable: whoever is told of a fault is told of that too."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *run_of("zq7-run"), *run_of("keep")), lake)
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(manifest, "sync_folder", full)
+    with pytest.raises(
+        LakeError, match="the lake is written, but the disk did not confirm it: No space left"
+    ):
+        forget(lake, run_id="zq7-run")
+    monkeypatch.undo()
+    assert Lake.open(lake).events().collect()["run_id"].unique().to_list() == ["keep"]
+    forget(lake, run_id="zq7-run")
     assert "zq7" not in everything_in(lake)
