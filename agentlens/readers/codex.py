@@ -87,7 +87,7 @@ def _is_header(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and value.keys() >= {"id", "timestamp"}
-        and bool(value.keys() & {"instructions", "git"})
+        and (bool(value.keys() & {"instructions", "git"}) or len(value) == 2)
         and "type" not in value
     )
 
@@ -207,10 +207,11 @@ class _Rollout:
         began = moment(payload.get("timestamp"))
         spot = Spot(lane=self.lane, line=number, at=at if began is None else began, version=self.version)
         if self.lane.instance is not None:
-            yield spot.event(0, "accept", identity=f"accept/{self.thread}")
+            call = text_of(spawn_of(payload).get("spawn_call_id")) or None
+            yield spot.event(0, "accept", call_id=call, identity=f"accept/{self.thread}")
             yield self._span(spot, at=spot.at, open=True)
         forked = text_of(payload.get("forked_from_id"))
-        self.copies = Copies(began=spot.at, last=at, forked=bool(forked))
+        self.copies = Copies(spot.at, last=at, forked=bool(forked), spawned=bool(self.lane.instance))
         if forked and self.lane.instance is None:
             self.fork = self._fork(spot, forked)
         if forked:

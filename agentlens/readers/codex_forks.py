@@ -32,7 +32,7 @@ class Copies:
 
     ``began``: when the thread was made. ``known``: ids that stand in the parent's file, where it is at hand.
     ``marked``: the parent's own first line was seen in this file, so that what follows is a copy.
-    ``forked``: the parent is known.
+    ``forked``: the parent is known. ``spawned``: it is a child that another thread started.
     """
 
     began: int | None = None
@@ -41,6 +41,7 @@ class Copies:
     last: int | None = None
     over: bool = False
     forked: bool = False
+    spawned: bool = False
 
     def mark(self, at: int | None) -> None:
         """Take note of the parent's first line."""
@@ -48,7 +49,11 @@ class Copies:
 
     def holds(self, payload: dict[str, Any], at: int | None) -> bool:
         """Say whether a line is a copy; behind the first that is none, none is."""
-        if self.over or not (self.marked or self.known):
+        if self.over:
+            return False
+        if self.spawned and at is not None and self.began is not None and at < self.began:
+            return True  # a child thread may begin with the words of the one that started it
+        if not (self.marked or self.known):
             return False
         written_then = self._is_written_then(at)
         own = ids(payload)

@@ -111,3 +111,19 @@ def test_a_session_that_was_resumed_copies_nothing(tmp_path: Path) -> None:
     events, repaired = read(tmp_path / "rollout-1.jsonl", fork(), fork(), *soon)
     assert [event["call_id"] for event in of_kind(events, "tool")] == ["c2"]
     assert repaired == {}
+
+
+def test_what_a_child_repeats_of_the_thread_that_started_it_is_no_act_of_its_own() -> None:
+    """Lines older than the child; its start names the call that asked for it."""
+    spawn = {"parent_thread_id": OLD, "spawn_call_id": "c9", "agent_role": "scout"}
+    rows = [
+        at("06T09:00:00.000", "session_meta", id=NEW, timestamp="2026-10-06T09:00:00Z",
+           source={"subagent": {"thread_spawn": spawn}}),
+        moved(call("c9", {"message": "look"}, name="spawn_agent"), "06T08:59:58.000"),
+        moved(call("c1", {"cmd": "ls"}), "06T09:00:01.000"),
+    ]  # fmt: skip
+    found = merged(records(lines(*rows))[0])
+    assert [(event["agent"], event["call_id"]) for event in of_kind(found, "tool", "handoff")] == [
+        ("scout", "c1")
+    ]
+    assert [event["call_id"] for event in of_kind(found, "accept")] == ["c9"]

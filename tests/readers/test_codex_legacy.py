@@ -50,3 +50,12 @@ def test_a_session_that_is_cut_off_keeps_its_whole_items() -> None:
     found, report = records(data[: data.rindex(b'"function_call_output"')])
     assert [event["open"] for event in of_kind(merged(found), "tool")] == [True]
     assert report.faults
+
+
+def test_a_header_of_id_and_time_alone() -> None:
+    """Behind it stand items only: the first line names the thread."""
+    rows = [{"id": "s-8", "timestamp": "2025-06-01T00:00:00Z"}, *ITEMS]
+    data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    (call,) = of_kind(merged(records(data, "codex")[0]), "tool")
+    assert (call["run_id"], call["error_class"]) == ("s-8", "exit_2")
+    assert records(data)[0]
