@@ -17,6 +17,7 @@ from tests.readers import (
     test_ag2_runtime,
     test_atif,
     test_bad_input,
+    test_flat_messages,
     test_jaeger,
     test_langfuse,
     test_langgraph,
@@ -26,9 +27,10 @@ from tests.readers import (
     test_otel_sdk,
     test_otlp_calls,
     test_phoenix,
+    test_prompts,
     test_transcript,
 )
-from tests.readers.spans_made import SMALL, lines, respelled
+from tests.readers.spans_made import SMALL, lines, request, respelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +55,32 @@ def trajectory() -> dict[str, Any]:
     )
 
 
+def log_messages() -> list[bytes]:
+    """Return requests of log records in protobuf."""
+    told = test_otlp_calls.logs(*test_otlp_calls.ROWS).splitlines()
+    return [proto_made.request(json.loads(line)) for line in told]
+
+
+def flat_words() -> bytes:
+    """Return model spans whose messages stand in their attributes, in both dialects."""
+    turns = enumerate(test_prompts.talk(2), 2)
+    writers = (test_flat_messages.openinference, test_flat_messages.openllmetry)
+    return lines(request(*(test_flat_messages.model(n, writers[n % 2], *turn) for n, turn in turns)))
+
+
 MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "otlp-proto": ("otlp-proto", lambda _: proto_made.request(SMALL)),
     "otlp-proto prefixed": ("otlp-proto", lambda _: proto_made.prefixed(*[proto_made.request(SMALL)] * 2)),
+    "otlp-logs in protobuf": ("otlp-logs", lambda _: b"".join(log_messages())),
+    "otlp-logs prefixed": ("otlp-logs", lambda _: proto_made.prefixed(*log_messages())),
+    "flat messages": ("otlp-json", lambda _: flat_words()),
+    "array of trajectories": ("atif", lambda _: json.dumps([trajectory()] * 2, indent=1).encode()),
+    "array of lines": (
+        "claude-code",
+        lambda _: json.dumps(
+            [json.loads(line) for line in claude.lines(*claude.everything()).splitlines()]
+        ).encode(),
+    ),
     "jaeger": ("jaeger", lambda _: json.dumps({"data": [test_jaeger.ONE]}, indent=1).encode()),
     "otel-sdk": (
         "otel-sdk",
