@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, Unpack, overload
 
-from agentlens.data import Data, action_kinds, default_normaliser, open_data
+from agentlens.data import Data, action_kinds, default_normaliser, is_there, open_data
 from agentlens.judging import loop_parts as loop_parts  # noqa: PLC0414 - the other verbs take it from here
 from agentlens.judging import write_loops
 from agentlens.model.select import Selection
@@ -126,9 +126,10 @@ def rule_book(rule: Rule | RuleBook | str | Path | None) -> RuleBook:
         return RuleBook.of(laps())
     if isinstance(rule, RuleBook | RuleClass):
         return RuleBook.of(rule)
-    if isinstance(rule, str) and is_rule_text(rule) and not Path(rule).exists():
+    there = is_there(rule)
+    if isinstance(rule, str) and is_rule_text(rule) and not there:
         return RuleBook.from_mapping({"default": rule_table_of(rule)})
-    if not Path(rule).exists() and Path(rule).suffix == "":
+    if not there and Path(rule).suffix == "":
         return RuleBook.from_mapping({"default": {"rule": str(rule)}})
     return RuleBook.load(Path(rule))
 
@@ -147,11 +148,16 @@ def versions_of(opened: Opened) -> dict[str, str]:
 
 def has_versions(rule: object) -> TypeGuard[str | Path]:
     """Whether a rule is a file, which may name the versions it was made for; finding those of the data is a scan."""
-    return isinstance(rule, str | Path) and Path(rule).is_file()
+    return isinstance(rule, str | Path) and is_there(rule) and Path(rule).is_file()
 
 
-def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version: bool = False) -> None:
+def refuse_other_versions(
+    rule: object, found: Mapping[str, str], *, any_version: bool = False, needs_rule: bool = True
+) -> None:
     """Refuse a profile that was made for data of other versions; a rule file without versions is let through.
+
+    ``found`` may hold settings too (`agentlens.calibrate.profile.settings_of`). Where only the limits of handoffs are
+    used, ``needs_rule`` is not set: they hold whether a loop rule was feasible or not.
 
     Raises
     ------
@@ -161,7 +167,7 @@ def refuse_other_versions(rule: object, found: Mapping[str, str], *, any_version
     if has_versions(rule):
         from agentlens.calibrate.profile import check_profile
 
-        check_profile(rule, found, any_version=any_version)
+        check_profile(rule, found, any_version=any_version, needs_rule=needs_rule)
 
 
 class LoopSettings(TypedDict, total=False):
@@ -235,14 +241,17 @@ def loops(
     AgentlensError
         For settings or data that can not be used; the message says what would be accepted.
     """
+    from agentlens.calibrate.profile import settings_of
     from agentlens.detect.policies import Policies as PoliciesClass
 
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
-    if has_versions(rule):
-        refuse_other_versions(rule, versions_of(opened), any_version=any_version)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
-    parts = loop_parts(opened, rule_book(rule), loaded, action_kinds(actions))
+    kinds = action_kinds(actions)
+    if has_versions(rule):
+        here = versions_of(opened) | settings_of(kinds, loaded)
+        refuse_other_versions(rule, here, any_version=any_version)
+    parts = loop_parts(opened, rule_book(rule), loaded, kinds)
     return Loops.concat(parts) if out is None else write_loops(parts, out)
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from agentlens._version import __version__
 from agentlens.data import Data, Opened, action_kinds, each, open_data
 from agentlens.errors import InputError
+from agentlens.in_place import write_text
 from agentlens.model.select import Selection
 from agentlens.results import Tables
 
@@ -126,7 +127,7 @@ class Calibration(Tables):
         """Write ``profile.toml`` and every table as Parquet."""
         paths = super().write(folder)
         path = Path(folder) / PROFILE
-        path.write_text(self.toml(), encoding="utf-8", newline="\n")
+        write_text(path, self.toml())
         return [path, *paths]
 
 

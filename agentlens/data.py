@@ -76,6 +76,14 @@ def told_versions(found: Iterable[Mapping[str, set[str]]]) -> dict[str, str]:
     return {name: ",".join(sorted(values)) for name, values in every.items()}
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether a path exists; a text that no file system takes as a name (too long) names nothing."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def is_lake(path: Path) -> bool:
     """Whether a folder holds a lake's manifest."""
     return path.is_dir() and (path / "manifest.json").is_file()
@@ -107,7 +115,7 @@ def open_data(
         return Opened(parts=(selection.apply(data.lazy()),))
     if isinstance(data, str | Path):
         path = Path(data)
-        if str(data) != "-" and not path.exists():
+        if str(data) != "-" and not is_there(path):
             raise InputError.at(
                 str(data), "no such file or folder", accepted="a lake's folder or a trace export"
             )

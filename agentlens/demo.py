@@ -43,6 +43,7 @@ def demo(out: Path, echo: Console) -> int:
     InputError
         When ``out`` is a file or cannot be written.
     """
+    from agentlens.in_place import write_text
     from agentlens.report.page import loops_page
 
     try:
@@ -59,7 +60,7 @@ def demo(out: Path, echo: Console) -> int:
             title="Loops in the demo fleet",
             stamp=stamp,
         )
-        (out / "page.html").write_text(page, encoding="utf-8", newline="\n")
+        write_text(out / "page.html", page)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise InputError.at(

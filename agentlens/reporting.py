@@ -11,6 +11,7 @@ import polars as pl
 
 from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.errors import InputError
+from agentlens.in_place import write_text
 from agentlens.model.event import ACTIONS
 from agentlens.model.select import Selection
 from agentlens.results import page_file, write_table
@@ -57,7 +58,7 @@ class Report:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _remove_older(folder, self.tables)
-            page.write_text(self.html, encoding="utf-8", newline="\n")
+            write_text(page, self.html)
             paths = [page]
             for name, frame in sorted(self.tables.items()):
                 write_table(frame, path := folder / f"{name}.parquet", self.metadata)
@@ -148,10 +149,10 @@ def make_report(
         raise SettingsError.value("base_rate", base_rate, "a share above 0 and below 1")
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
-    told = _profile(profile, opened, any_version=any_version)
+    kinds = action_kinds(actions)
+    told = _profile(profile, opened, kinds, policies, any_version=any_version)
     chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
     read = {"normaliser": normaliser, "format": format, "sql": sql}
-    kinds = action_kinds(actions)
     tell = progress or silent
     made = gather(opened, profile or rule, policies, kinds, link=link, profile=profile, progress=tell)
     tell(0, None, "handoffs and resets")
@@ -220,12 +221,21 @@ def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:
     return make_report(data, **settings).write(out)
 
 
-def _profile(path: str | Path | None, opened: Opened, *, any_version: bool) -> dict[str, Any] | None:
+def _profile(
+    path: str | Path | None,
+    opened: Opened,
+    actions: tuple[str, ...],
+    policies: Policies | str | Path | None,
+    *,
+    any_version: bool,
+) -> dict[str, Any] | None:
     if path is None:
         return None
-    from agentlens.calibrate.profile import check_profile, load_profile
+    from agentlens.calibrate.profile import check_profile, load_profile, settings_of
+    from agentlens.detect.policies import Policies as PoliciesClass
 
-    check_profile(path, opened.versions(), any_version=any_version)
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    check_profile(path, opened.versions() | settings_of(actions, loaded), any_version=any_version)
     return load_profile(path)
 
 

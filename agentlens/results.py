@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from agentlens.errors import InputError
+from agentlens.in_place import in_place
 from agentlens.model.verdict import VERDICTS
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def page_file(out: str | Path) -> Path:
 
 def write_table(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
     """Write one Parquet table with its metadata; the same frame gives the same bytes."""
-    frame.write_parquet(path, compression="zstd", metadata=metadata)
+    with in_place(path) as fresh:
+        frame.write_parquet(fresh, compression="zstd", metadata=metadata)
 
 
 def shown(name: str, frame: pl.DataFrame, rows: int = 10) -> str:

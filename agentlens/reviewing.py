@@ -12,6 +12,7 @@ import polars as pl
 
 from agentlens.data import is_lake
 from agentlens.errors import InputError
+from agentlens.in_place import write_text
 from agentlens.model.label import LABELS, Origin, Scope, State
 from agentlens.results import Tables, page_file, write_table
 
@@ -97,8 +98,8 @@ class Queue:
             )
         try:
             page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(self.html, encoding="utf-8", newline="\n")
-            table.write_text(self.csv, encoding="utf-8", newline="\n")
+            write_text(page, self.html)
+            write_text(table, self.csv)
             write_table(self.key, key, self.metadata)
         except OSError as error:
             why = error.strerror or type(error).__name__

@@ -11,6 +11,7 @@ import pytest
 
 import agentlens
 from agentlens.cli import main
+from agentlens.errors import SettingsError
 
 HEALTHY, STUCK = 90, 12
 
@@ -174,6 +175,42 @@ def test_labels_live_in_the_lake(lake, made, tmp_path, capsys):
     assert "made for labels" in capsys.readouterr().err
 
 
+def test_a_profile_is_used_with_the_actions_and_policies_it_was_made_with(lake, made, tmp_path, capsys):
+    """Both decide which events are alarms: others are refused, by loops and by the report, unless told."""
+    policies = tmp_path / "policies.toml"
+    policies.write_text('sleeping_tools = ["pause"]\n')
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    assert calibrated(lake, made[1], out, "--policies", str(policies)) == 0
+    profile = str(out / "profile.toml")
+    verbs = (
+        ["loops", str(lake), "--rule", profile],
+        ["report", str(lake), "--profile", profile, "--out", str(page)],
+    )
+    for verb in verbs:
+        capsys.readouterr()
+        assert main(verb) == 2
+        assert "made with policies" in capsys.readouterr().err
+        assert main([*verb, "--policies", str(policies), "--actions", "tool"]) == 2
+        assert (
+            "made with actions handoff,tool, here tool; accepted: the same --actions"
+            in capsys.readouterr().err
+        )
+        assert main([*verb, "--policies", str(policies)]) == 0
+        assert main([*verb, "--any-version"]) == 0
+    with pytest.raises(SettingsError, match="made with policies"):
+        agentlens.loops(lake, rule=profile)
+
+
+def test_the_screen_says_what_folds_are_and_what_else_is_limited(lake, made, tmp_path, capsys):
+    """Where the groups would do, PROVISIONAL is for the cross-validation that was asked for, not for want of them."""
+    assert calibrated(lake, made[1], tmp_path / "o", "--folds", "4", "--max-uncertain", "0.2") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "PROVISIONAL: looks fine, but cross-validation promises no rule" in said
+    assert "needed 0 more task groups" in said
+    assert "too few task groups" not in said
+    assert "uncertain at most 0.2 of healthy runs" in said
+
+
 def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):
     """Unmatched labels are never dropped in silence, neither on import nor in a calibration."""
     bad = tmp_path / "bad.csv"
@@ -202,6 +239,9 @@ def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):
         (["--grace", "-1"], "grace_events = -1"),
         (["--seed", "-1"], "seed = -1"),
         (["--largest", "2"], "largest = 2"),
+        (["--only", f"laps({10**20})"], f"laps = {10**20}"),
+        (["--only", "laps(" + "4, " * 200 + "4)"], "is not allowed"),
+        (["--incumbent", "x" * 400], "unknown rule 'xxx"),
         (["--labels", "gone.csv"], "gone.csv: cannot be read as CSV"),
         (["--labels", "weak"], "no outcome in the data"),
     ],

@@ -15,7 +15,9 @@ def loops(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
     rules(parser)
     parser.add_argument(
-        "--any-version", action="store_true", help="use a profile although its versions do not match the data"
+        "--any-version",
+        action="store_true",
+        help="use a profile although its versions or settings do not match",
     )
     parser.add_argument(
         "--table",
@@ -50,7 +52,9 @@ def handoffs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", metavar="FILE", help="authors' keys (TOML) to check receipts with")
     parser.add_argument("--profile", metavar="FILE", help="profile.toml with calibrated limits")
     parser.add_argument(
-        "--any-version", action="store_true", help="use a profile although its versions do not match the data"
+        "--any-version",
+        action="store_true",
+        help="use a profile although its versions or settings do not match",
     )
     parser.add_argument(
         "--table",

@@ -172,7 +172,9 @@ def report(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--profile", metavar="FILE", help="profile.toml of agentlens calibrate")
     parser.add_argument(
-        "--any-version", action="store_true", help="use a profile although its versions do not match the data"
+        "--any-version",
+        action="store_true",
+        help="use a profile although its versions or settings do not match",
     )
     rules(parser)
     parser.add_argument("--state-keys", metavar="FILE", help="required state keys per workflow (TOML)")

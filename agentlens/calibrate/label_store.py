@@ -10,6 +10,7 @@ from polars.exceptions import PolarsError
 
 from agentlens.calibrate.labels import conform_labels, labels_digest
 from agentlens.errors import LakeError
+from agentlens.in_place import in_place
 from agentlens.model.label import LABELS
 
 if TYPE_CHECKING:
@@ -40,11 +41,10 @@ class LabelStore:
             return None
         new = new.sort(list(LABELS))
         path = self.folder / f"{labels_digest(new)}.parquet"
-        aside = path.with_suffix(".new")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            new.write_parquet(aside, compression="zstd")
-            aside.replace(path)
+            with in_place(path) as fresh:
+                new.write_parquet(fresh, compression="zstd")
         except OSError as error:
             raise LakeError(f"{self.folder}: labels cannot be written: {error.strerror}") from None
         return path

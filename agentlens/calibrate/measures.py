@@ -186,7 +186,7 @@ def _ratio(sums: _Sums, above: Floats, below: Floats) -> Interval:
     if not below.size:
         return Interval(None, None, None, "none", 0, thin=True)
     if not above.any():
-        return Interval(0.0, None, None, "none", below.size, thin=True)
+        return Interval(0.0, None, None, "none", below.size, thin=below.size < FEW_GROUPS)
 
     def ratio(weight: Floats) -> float:
         return float(weight @ above) / float(weight @ below)

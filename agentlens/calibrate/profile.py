@@ -17,12 +17,16 @@ from agentlens.calibrate.certificate import Status
 from agentlens.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from agentlens.detect.policies import Policies
     from agentlens.detect.rules import Rule
 
 VERSIONS = ("normaliser_version", "fingerprint_version", "key_id")
 """What must be the same in the data a profile is used on."""
+
+_SETTINGS = {"actions": "--actions", "policies": "--policies"}
+"""What else changes which events are alarms, by its name under ``[made]`` and on the command line."""
 
 _HEAD = (
     "# A threshold profile of agentlens. It holds for data of the versions below and is void for others.\n"
@@ -86,10 +90,31 @@ def load_profile(path: str | Path) -> dict[str, Any] | None:
         raise InputError.at(
             str(path), f"cannot be read as TOML ({error})", accepted="a profile or rule file"
         ) from None
-    return tables if isinstance(tables.get("versions"), dict) else None
+    return tables if isinstance(tables.get("profile"), dict) or _versions(tables) is not None else None
 
 
-def check_profile(path: str | Path, found: Mapping[str, str], *, any_version: bool = False) -> None:
+def _versions(tables: Mapping[str, Any]) -> dict[str, Any] | None:
+    told = tables.get("versions")
+    return told if isinstance(told, dict) else None
+
+
+def settings_of(actions: Iterable[str], policies: Policies | None) -> dict[str, str]:
+    """Return what `check_profile` compares beside versions: which kinds take part, and which policies are declared.
+
+    Examples
+    --------
+    >>> settings_of(["tool", "handoff"], None)
+    {'actions': 'handoff,tool', 'policies': 'none'}
+    """
+    return {
+        "actions": ",".join(sorted(actions)),
+        "policies": "none" if policies is None else policies.digest,
+    }
+
+
+def check_profile(
+    path: str | Path, found: Mapping[str, str], *, any_version: bool = False, needs_rule: bool = True
+) -> None:
     """Refuse a profile that does not hold for the data.
 
     Parameters
@@ -98,31 +123,58 @@ def check_profile(path: str | Path, found: Mapping[str, str], *, any_version: bo
         A profile, or any rule file: one without ``[versions]`` says nothing and is let through.
     found
         Versions of the data by name, several separated by commas; names that are absent or empty are not compared.
-        ``labels``: version of the lake's label store, compared where the profile was made from it.
+        ``labels``: version of the lake's label store, compared where the profile was made from it. ``actions`` and
+        ``policies`` (`settings_of`) are compared with those it was made with.
     any_version
         Use it all the same.
+    needs_rule
+        Whether its loop rule is used; the limits of handoffs stand without one.
 
     Raises
     ------
     SettingsError
-        When a version differs, or the profile holds no rule because none was feasible.
+        When a version or a setting differs, a certificate does not say which versions it holds for, or the profile
+        holds no rule because none was feasible.
     """
     tables = load_profile(path)
     if tables is None:
         return
     profile = tables.get("profile")
-    if isinstance(profile, dict) and profile.get("status") == str(Status.INFEASIBLE):
+    if needs_rule and isinstance(profile, dict) and profile.get("status") == str(Status.INFEASIBLE):
         raise SettingsError(
             f"{path}: this calibration found no rule ({Status.INFEASIBLE}); accepted: another profile"
         )
     if any_version:
         return
+    versions = _versions(tables) or {}
+    if isinstance(profile, dict) and (absent := [name for name in VERSIONS if not versions.get(name)]):
+        raise SettingsError(
+            f"{path}: does not say which {', '.join(absent)} it was made for; accepted: the file that agentlens"
+            " calibrate wrote, or --any-version"
+        )
     made = tables.get("made")
-    stored = isinstance(made, dict) and made.get("labels_from") == "store"
+    made = made if isinstance(made, dict) else {}
     # labels from a file are not at hand here; those of the lake's own store are
+    stored = made.get("labels_from") == "store"
     for name in (*VERSIONS, "labels") if stored else VERSIONS:
-        wanted, here = str(tables["versions"].get(name, "")), found.get(name, "")
+        wanted, here = str(versions.get(name, "")), found.get(name, "")
         if wanted and here and wanted != here:
             raise SettingsError(
                 f"{path}: made for {name} {wanted}, the data have {here}; accepted: calibrate again, or --any-version"
+            )
+    _check_settings(path, made, found)
+
+
+def _check_settings(path: str | Path, made: Mapping[str, Any], found: Mapping[str, str]) -> None:
+    """Refuse other kinds of actions or other policies than a profile was made with, where it says which."""
+    kinds = made.get("actions")
+    if not isinstance(kinds, list):
+        return
+    wanted = {"actions": ",".join(sorted(map(str, kinds))), "policies": str(made.get("policies", "none"))}
+    for name, option in _SETTINGS.items():
+        here = found.get(name, wanted[name])
+        if here != wanted[name]:
+            raise SettingsError(
+                f"{path}: made with {name} {wanted[name]}, here {here}; accepted: the same {option}, calibrate"
+                " again, or --any-version"
             )

@@ -157,6 +157,11 @@ _WRITE: dict[str, Callable[[_Writer], None]] = {
 }
 
 
+_EVERY_MS = 1_200_000
+_FIRST_MS, _LAST_MS = -62_135_596_800_000 + 86_400_000, 253_402_300_800_000 - 30 * 86_400_000
+"""Years 1 to 9999, with room for what comes before and after a delegation."""
+
+
 def handoffs(
     *, seed: int, start_ms: int, count: int = 56, urgencies: tuple[str, ...] = ("normal", "urgent")
 ) -> Handoffs:
@@ -174,7 +179,7 @@ def handoffs(
     Raises
     ------
     SettingsError
-        For a count below 1 or no urgency class.
+        For a count below 1, no urgency class, or a time that no calendar has.
 
     Examples
     --------
@@ -185,6 +190,8 @@ def handoffs(
         raise SettingsError.value("count", count, "an integer of at least 1")
     if not urgencies:
         raise SettingsError.value("urgencies", urgencies, "at least one name")
+    if not _FIRST_MS <= start_ms <= _LAST_MS - count * _EVERY_MS:
+        raise SettingsError.value("start_ms", start_ms, "milliseconds since 1970 within the years 1 to 9999")
     cards = [name for name, weight in FATES for _ in range(weight)]
     draws = Draws(seed, "handoffs")
     fates: list[str] = []
@@ -195,7 +202,7 @@ def handoffs(
     for i, fate in enumerate(fates[:count]):
         own = draws.child(i)
         recipient = own.pick(("fact-checker", "layout", "translator", "print-shop"))
-        ms = start_ms + i * 1_200_000
+        ms = start_ms + i * _EVERY_MS
         writer = _Writer(
             draws=own, operation=f"op-{i:03d}", recipient=recipient, urgency=own.pick(urgencies), ms=ms
         )

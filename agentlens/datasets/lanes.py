@@ -124,7 +124,7 @@ def synthetic_lanes(runs: int, *, seed: int, model: LaneModel | None = None) -> 
     Raises
     ------
     SettingsError
-        For fewer than one run.
+        For fewer than one run, or a seed below 0.
 
     Notes
     -----
@@ -138,6 +138,8 @@ def synthetic_lanes(runs: int, *, seed: int, model: LaneModel | None = None) -> 
     """
     if runs < 1:
         raise SettingsError.value("runs", runs, "an integer of at least 1")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingsError.value("seed", seed, "a whole number from 0")
     model = model or LaneModel()
     rng = np.random.default_rng(seed)
     layout = _layout(rng, runs, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,7 +92,8 @@ def synthetic_handoffs(
     Raises
     ------
     SettingsError
-        For fewer than one handoff, no class, times that are not above 0, or noise that is no probability.
+        For fewer than one handoff, no class, times that are not above 0, noise that is no probability, or a
+        seed below 0.
 
     Examples
     --------
@@ -103,12 +105,14 @@ def synthetic_handoffs(
         raise SettingsError.value("count", count, "an integer of at least 1")
     if not classes:
         raise SettingsError.value("classes", classes, "at least one urgency class")
-    if every_s <= 0 or watched_s <= 0:
+    if not (0 < every_s < math.inf and 0 < watched_s < math.inf):
         raise SettingsError.value("every_s, watched_s", (every_s, watched_s), "seconds above 0")
-    if per_group < 1 or polled_s < 0 or not 0 <= label_noise <= 1:
+    if per_group < 1 or not 0 <= polled_s < math.inf or not 0 <= label_noise <= 1:
         given = (per_group, polled_s, label_noise)
         accepted = "a group of at least 1, seconds from 0, a probability"
         raise SettingsError.value("per_group, polled_s, label_noise", given, accepted)
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingsError.value("seed", seed, "a whole number from 0")
     rng = np.random.default_rng(seed)
     weights = np.array([c.weight for c in classes])
     which = rng.choice(len(classes), count, p=weights / weights.sum())

@@ -11,6 +11,12 @@ from typing import Literal, get_args
 from agentlens.errors import SettingsError
 
 Evidence = Literal["lap", "constant", "none"]
+MOST = 2**30
+"""The largest count a rule may name: no lane is as long, and sums of two fit every column."""
+MOST_PERIODS = 1_000
+"""The longest period a rule may look for: each one costs a pass over the data."""
+MOST_SECONDS = 10**10
+"""The longest pause a rule may name, some 300 years; in microseconds it fits every column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +64,12 @@ class Rule:
         _check_profile(self.thresholds)
         if self.evidence not in get_args(Evidence):
             raise SettingsError.unknown("evidence", str(self.evidence), get_args(Evidence))
-        if self.max_gap_s is not None and not (_is_number(self.max_gap_s) and self.max_gap_s > 0):
-            raise SettingsError.value("max_gap_s", self.max_gap_s, "a number of seconds above 0, or none")
+        if self.max_gap_s is not None and not (
+            _is_number(self.max_gap_s) and 0 < self.max_gap_s <= MOST_SECONDS
+        ):
+            raise SettingsError.value(
+                "max_gap_s", self.max_gap_s, f"a number of seconds above 0, at most {MOST_SECONDS}, or none"
+            )
         _check_count("confirm", self.confirm, 1)
         if (self.window is None) != (self.head_repetitions is None):
             raise SettingsError.value(
@@ -131,6 +141,7 @@ def full_window(
     _check_count("max_period", max_period, 1)
     _check_count("confirm", confirm, 1)
     longest = min(max_period, window // min_repetitions)
+    _check_count("max_period", longest, 1, MOST_PERIODS)
     return Rule(
         thresholds=(window + confirm - 1,) * longest,
         evidence=evidence,
@@ -153,7 +164,7 @@ def equal_surprise(
     (4, 5, 6, 8)
     """
     _check_count("k", k, 1)
-    _check_count("max_period", max_period, 1)
+    _check_count("max_period", max_period, 1, MOST_PERIODS)
     return Rule(
         thresholds=tuple(max(2 * p, p + k) for p in range(1, max_period + 1)),
         evidence=evidence,
@@ -182,14 +193,18 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _check_count(name: str, value: object, least: int) -> None:
+def _check_count(name: str, value: object, least: int, most: int = MOST) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SettingsError.value(name, value, f"a whole number from {least}")
+    if value > most:
+        raise SettingsError.value(name, value, f"a whole number from {least} to {most}")
 
 
 def _check_profile(thresholds: tuple[int, ...]) -> None:
     if not isinstance(thresholds, tuple) or not thresholds:
         raise SettingsError.value("thresholds", thresholds, "a tuple of at least one threshold")
+    if len(thresholds) > MOST_PERIODS:
+        raise SettingsError.value("periods", len(thresholds), f"at most {MOST_PERIODS} thresholds")
     before = 0
     for period, threshold in enumerate(thresholds, 1):
         _check_count(f"thresholds[{period}]", threshold, 2 * period)

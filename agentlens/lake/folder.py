@@ -45,7 +45,7 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
                 shutil.rmtree(left, ignore_errors=True)
             yield manifests.load(lake)
     except (OSError, pl.exceptions.ComputeError) as error:
-        what = getattr(error, "strerror", None) or error
+        what = getattr(error, "strerror", None) or _plainly(str(error))
         raise LakeError(f"{lake}: writing failed, the lake is as it was: {what}") from None
     except MemoryError:
         raise LakeError(
@@ -56,6 +56,11 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
     finally:
         if made and not (lake / manifests.MANIFEST).exists():
             shutil.rmtree(lake, ignore_errors=True)
+
+
+def _plainly(text: str) -> str:
+    """Say what the Parquet writer means when it cannot write on: it keeps the system's words to itself."""
+    return f"no room on the disk, most likely ({text})" if "transport error" in text else text
 
 
 def _ours(name: str, known: set[str]) -> bool:

@@ -119,7 +119,7 @@ def show(result: Calibration) -> None:
     """Print the verdict, how it was made, and the rules beside each other."""
     out = console()
     told, made = result.profile["profile"], result.profile["made"]
-    out.print(f"{result.status}: {_MEANING[result.status]}")
+    out.print(f"{result.status}: {_meaning(result, told)}")
     print_pairs(out, _facts(result, told, made))
     share = told["objective"] == "share"
     print_table(out, "Rules on explore and certify", _rules(result, share=share), wrap=())
@@ -141,6 +141,12 @@ def show(result: Calibration) -> None:
     if result.nested.height:
         print_table(out, "Procedure: chosen before each fold, judged on it", _folds(result), wrap=())
     _handoffs(out, result)
+
+
+def _meaning(result: Calibration, told: dict[str, Any]) -> str:
+    if result.status == "PROVISIONAL" and result.nested.height and told["more_groups"] == 0:
+        return "looks fine, but cross-validation promises no rule; without --folds these groups may be enough"
+    return _MEANING[result.status]
 
 
 def _further(told: dict[str, Any]) -> list[str]:
@@ -170,6 +176,13 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
         ("chain", _chain(told)),
         ("test", told["test"] + ("" if told["p_value"] is None else f", p = {told['p_value']:.3g}")),
     ]
+    if told.get("max_uncertain") is not None:
+        facts.append(
+            (
+                "uncertain",
+                f"at most {told['max_uncertain']:g} of healthy runs with nothing but uncertain events",
+            )
+        )
     facts += _hourly(told)
     if result.status == "PROVISIONAL":
         more = told["more_groups"]
@@ -316,8 +329,12 @@ def _measures(out: Console, result: Calibration) -> None:
     late = pl.when(pl.col("onset") == "last").then(pl.lit(", from the last event that may be the onset"))
     shown = mine.filter(twice.fill_null(True)).select(
         pl.concat_str("quantity", unit, late, ignore_nulls=True).alias("quantity"),
-        # without anything to count there is no value; "never" is one
-        pl.when(pl.col("of") > 0).then(pl.concat_str(value, sign).fill_null("never")).alias("value"),
+        # without anything to count there is no value, nor a share of no alerts; "never" is a delay
+        pl.when(pl.col("of") > 0)
+        .then(
+            pl.coalesce(pl.concat_str(value, sign), pl.when(pl.col("unit") != "share").then(pl.lit("never")))
+        )
+        .alias("value"),
         pl.when(pl.col("interval") != "none").then(limits).alias("95 %"),
         pl.concat_str(_of("count", "of"), pl.lit(" "), "counted").alias("of"),
         pl.concat_str(pl.when("thin").then(pl.lit("thin; ")), pl.col("note"), ignore_nulls=True).alias(

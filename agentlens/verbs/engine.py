@@ -37,6 +37,7 @@ def session(args: Namespace) -> Iterator[Any]:
 def loops(args: Namespace) -> int:
     """``agentlens loops --engine spark``: judge on the cluster, print the sums, write or print the tables."""
     from agentlens.api import refuse_other_versions, rule_book
+    from agentlens.calibrate.profile import settings_of
     from agentlens.data import action_kinds
     from agentlens.detect.policies import Policies
     from agentlens.distribute import spark, summary
@@ -51,7 +52,8 @@ def loops(args: Namespace) -> int:
     with session(args) as running:
         found = spark.loops(running, args.data, rule=book, policies=policies, actions=kinds, **chosen(args))
         if args.rule:
-            refuse_other_versions(args.rule, found.metadata, any_version=args.any_version)
+            here = dict(found.metadata) | settings_of(kinds, policies)
+            refuse_other_versions(args.rule, here, any_version=args.any_version)
         _write(found, args.out)
         if args.json:
             print_json(found.fetch(args.table))
@@ -82,7 +84,7 @@ def handoffs(args: Namespace) -> int:
     keys = AuthorKeys.load(Path(args.keys)) if args.keys else None
     with session(args) as running:
         found = spark.handoffs(running, args.data, limits=limits, as_of=args.as_of, keys=keys, **chosen(args))
-        refuse_other_versions(args.profile, found.metadata, any_version=args.any_version)
+        refuse_other_versions(args.profile, found.metadata, any_version=args.any_version, needs_rule=False)
         _write(found, args.out)
         states = summary.handoff_states(found)
         if args.json:

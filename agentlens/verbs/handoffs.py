@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
         keys=args.keys,
         **chosen(args),
     )
-    refuse_other_versions(args.profile, result.metadata, any_version=args.any_version)
+    refuse_other_versions(args.profile, result.metadata, any_version=args.any_version, needs_rule=False)
     if args.out:
         write_tables(result, args.out)
     if args.json:

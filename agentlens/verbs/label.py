@@ -20,6 +20,7 @@ from agentlens.calibrate.labels import (
 )
 from agentlens.calibrate.weak import RULE, weak_labels
 from agentlens.errors import InputError
+from agentlens.in_place import in_place
 from agentlens.lake import Lake
 from agentlens.model.label import LABELS
 from agentlens.report.words import plural
@@ -146,12 +147,13 @@ def export(labels: pl.DataFrame, file: str) -> None:
     if kind is None:
         raise InputError.at(file, "the ending says no format of labels", accepted=", ".join(READERS))
     try:
-        if kind == "Parquet":
-            labels.write_parquet(path)
-        elif kind == "CSV":
-            plain.write_csv(path)
-        else:
-            plain.write_ndjson(path)
+        with in_place(path) as fresh:
+            if kind == "Parquet":
+                labels.write_parquet(fresh)
+            elif kind == "CSV":
+                plain.write_csv(fresh)
+            else:
+                plain.write_ndjson(fresh)
     except OSError as error:
         raise InputError.at(
             file, f"can not be written ({error.strerror})", accepted="a path that can be written"

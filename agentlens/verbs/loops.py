@@ -39,6 +39,7 @@ def run(args: Namespace) -> int:
         return engine.loops(args)
     from pathlib import Path
 
+    from agentlens.calibrate.profile import settings_of
     from agentlens.detect.policies import Policies
 
     kinds = action_kinds(args.actions)
@@ -54,7 +55,8 @@ def run(args: Namespace) -> int:
     )
     tell_report(args.data, opened.report)
     if has_versions(args.rule):
-        refuse_other_versions(args.rule, versions_of(opened), any_version=args.any_version)
+        here = versions_of(opened) | settings_of(kinds, policies)
+        refuse_other_versions(args.rule, here, any_version=args.any_version)
     parts = counted(loop_parts(opened, book, policies, kinds), len(opened.parts), waiting.tell, "judging")
     found = _judged(args, parts)
     if args.html:

@@ -88,11 +88,12 @@ def writing(folder: str) -> Iterator[None]:
 
 def write_text(path: str, text: str) -> None:
     """Write one text file in UTF-8."""
+    from agentlens import in_place
     from agentlens.errors import InputError
 
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
+        in_place.write_text(Path(path), text)
     except OSError as error:
         raise InputError.at(
             path, f"can not be written ({error.strerror})", accepted="a path that can be written"

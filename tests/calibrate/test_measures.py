@@ -159,8 +159,11 @@ def test_every_share_names_its_interval_and_says_when_it_is_thin() -> None:
     assert found["detection", "share", None]["low"] == pytest.approx(0.025 ** (1 / 25))
     assert found["alerts per detected incident", "alerts", None]["value"] == 1.0
     assert found["predictive value at a base rate of 1%", "share", None]["value"] == 1.0
+    doubts = found["uncertain events", "share", None]
+    assert (doubts["value"], doubts["count"], doubts["of"], doubts["thin"]) == (0.0, 0, 450, False)
     assert not any(
         row["value"] is not None and row["interval"] == "none" and row["count"] for row in found.values()
     )
     few = table(board_of(labels(*told[:3], *told[-3:]), lanes(*frames)))
     assert few["false-positive rate", "share", None]["thin"]
+    assert few["uncertain events", "share", None]["thin"]

@@ -7,7 +7,8 @@ import tomllib
 import pytest
 
 from agentlens.calibrate.ledger import entries, opening, run_marks
-from agentlens.calibrate.profile import check_profile, load_profile, rule_table, to_toml
+from agentlens.calibrate.profile import check_profile, load_profile, rule_table, settings_of, to_toml
+from agentlens.detect.policies import Policies
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.detect.rules import full_window, laps
 from agentlens.errors import InputError, LakeError, SettingsError
@@ -113,3 +114,61 @@ def test_a_damaged_ledger_keeps_the_split_closed(tmp_path):
     (tmp_path / "openings.ndjson").write_text('{"test_split": "t"}\n{"te')
     with pytest.raises(LakeError, match="ledger of openings cannot be read"):
         opening(tmp_path, {"test_split": "t"})
+
+
+def test_a_certificate_that_does_not_say_what_it_holds_for_is_refused(tmp_path):
+    """A profile whose versions were taken out, all or one, is void; asked for, it is used."""
+    path = tmp_path / "profile.toml"
+    whole = {"profile": {"status": "CERTIFIED"}, "default": {"rule": "laps"}}
+    path.write_text(to_toml(whole))
+    with pytest.raises(
+        SettingsError, match="does not say which normaliser_version, fingerprint_version, key_id"
+    ):
+        check_profile(path, VERSIONS)
+    check_profile(path, VERSIONS, any_version=True)
+    for name in VERSIONS:
+        path.write_text(to_toml({**whole, "versions": {**VERSIONS, name: None}}))
+        with pytest.raises(SettingsError, match=f"does not say which {name} it was made for"):
+            check_profile(path, VERSIONS)
+    path.write_text(to_toml({**whole, "versions": VERSIONS}))
+    check_profile(path, VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("made", "here", "said"),
+    [
+        (
+            {"actions": ["tool"]},
+            settings_of(["tool", "handoff"], None),
+            "made with actions tool, here handoff,tool",
+        ),
+        (
+            {"actions": ["tool"]},
+            settings_of(["tool"], Policies()),
+            "made with policies none, here [0-9a-f]{32}",
+        ),
+        (
+            {"actions": ["tool"], "policies": "d1"},
+            settings_of(["tool"], None),
+            "made with policies d1, here none; accepted: the same --policies",
+        ),
+    ],
+)
+def test_a_profile_is_void_for_other_actions_or_policies(tmp_path, made, here, said):
+    """They decide which events are alarms, as the versions do."""
+    path = tmp_path / "profile.toml"
+    path.write_text(to_toml({"default": {"rule": "laps"}, "versions": VERSIONS, "made": made}))
+    with pytest.raises(SettingsError, match=said):
+        check_profile(path, {**VERSIONS, **here})
+    check_profile(path, {**VERSIONS, **here}, any_version=True)
+    check_profile(path, VERSIONS)
+    check_profile(path, {**VERSIONS, "actions": "tool", "policies": made.get("policies", "none")})
+
+
+def test_limits_of_handoffs_need_no_loop_rule(tmp_path):
+    """A refused certificate says nothing of acknowledgements; versions are compared all the same."""
+    path = tmp_path / "profile.toml"
+    path.write_text(to_toml({"profile": {"status": "INFEASIBLE"}, "versions": VERSIONS}))
+    check_profile(path, VERSIONS, needs_rule=False)
+    with pytest.raises(SettingsError, match="made for key_id"):
+        check_profile(path, {**VERSIONS, "key_id": "other"}, needs_rule=False)

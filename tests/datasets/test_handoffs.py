@@ -70,8 +70,10 @@ def test_every_planted_branch_is_in_the_state_it_was_made_for() -> None:
     }
 
 
-@pytest.mark.parametrize("settings", [{"count": 0}, {"urgencies": ()}])
+@pytest.mark.parametrize(
+    "settings", [{"count": 0}, {"urgencies": ()}, {"start_ms": 10**18}, {"start_ms": -(10**18)}]
+)
 def test_empty_plans_are_refused(settings) -> None:
-    """At least one handoff, at least one urgency class."""
+    """At least one handoff, at least one urgency class, a time that a calendar has."""
     with pytest.raises(SettingsError):
-        handoffs(seed=1, start_ms=0, **settings)
+        handoffs(**{"seed": 1, "start_ms": 0, **settings})

@@ -108,3 +108,10 @@ def test_no_runs_are_refused() -> None:
     """There is no fleet of none."""
     with pytest.raises(SettingsError, match="runs = 0"):
         synthetic_lanes(0, seed=1)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, None])
+def test_a_seed_is_a_whole_number(seed) -> None:
+    """Anything else is one line, not an error of the generator below."""
+    with pytest.raises(SettingsError, match=r"seed = .* a whole number from 0"):
+        synthetic_lanes(3, seed=seed)

@@ -58,10 +58,22 @@ def test_the_same_seed_gives_the_same_receipts() -> None:
     assert synthetic_handoffs(50, seed=1).receipts.equals(synthetic_handoffs(50, seed=1).receipts)
 
 
-@pytest.mark.parametrize("settings", [{"count": 0}, {"classes": ()}, {"every_s": 0.0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"count": 0},
+        {"classes": ()},
+        {"every_s": 0.0},
+        {"watched_s": float("nan")},
+        {"every_s": float("inf")},
+        {"polled_s": float("nan")},
+        {"seed": -1},
+        {"seed": 1.5},
+    ],
+)
 def test_plans_that_mean_nothing_are_refused(settings) -> None:
     """A setting out of range is named."""
     with pytest.raises(SettingsError, match="accepted"):
-        synthetic_handoffs(settings.pop("count", 5), seed=1, **settings)
+        synthetic_handoffs(**{"count": 5, "seed": 1, **settings})
     with pytest.raises(SettingsError, match="lost"):
         Urgency(lost=2.0)

@@ -46,6 +46,11 @@ def test_named_rules_build_these_profiles(rule, thresholds):
         {"thresholds": (4,), "max_gap_s": float("nan")},
         {"thresholds": (4,), "confirm": 0},
         {"thresholds": (4,), "window": 4},
+        {"thresholds": (2**31,)},
+        {"thresholds": (10**20,)},
+        {"thresholds": (5_000,) * 1_001},
+        {"thresholds": (4,), "max_gap_s": 1e300},
+        {"thresholds": (4,), "confirm": 2**40},
     ],
 )
 def test_a_profile_below_two_laps_or_falling_is_refused(settings):
@@ -58,6 +63,26 @@ def test_a_falling_profile_of_laps_is_refused():
     """Laps that would make a longer period easier are refused with the profile named."""
     with pytest.raises(SettingsError, match="never fall"):
         rules.laps((5, 2))
+
+
+@pytest.mark.parametrize(
+    ("builder", "given", "says"),
+    [
+        (rules.laps, {"laps": (10**20,)}, "laps = 1000"),
+        (rules.equal_surprise, {"k": 1, "max_period": 10**9}, "max_period = 1000000000"),
+        (rules.full_window, {"window": 2**29, "max_period": 2**28}, "max_period = 268435456"),
+        (rules.same_call, {"n": 10**20}, "same_call|n = 1000|thresholds"),
+    ],
+)
+def test_absurd_sizes_are_refused_before_anything_is_built(builder, given, says):
+    """Sizes that no lane has and that would fill memory, or no column takes, are one line."""
+    with pytest.raises(SettingsError, match=says):
+        builder(**given)
+
+
+def test_a_wide_window_of_short_periods_is_a_rule():
+    """Only the periods looked for are limited to a thousand, not how long a stretch must be."""
+    assert rules.full_window(5_000, 3, 2).thresholds == (5_000, 5_000, 5_000)
 
 
 def test_the_digest_follows_settings_and_not_the_name():
