@@ -117,7 +117,11 @@ class RowWriter:
         import pyarrow.parquet as pq
 
         empty = self._plain(self._schema.to_frame())
-        self._writer = pq.ParquetWriter(self._fresh, empty.schema, compression="zstd")
+        try:
+            self._writer = pq.ParquetWriter(self._fresh, empty.schema, compression="zstd")
+        except OSError:
+            self._fresh.unlink(missing_ok=True)
+            raise
         return self
 
     def add(self, frame: pl.DataFrame) -> None:

@@ -12,7 +12,7 @@ from agentlens.errors import LakeError, SettingsError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.folder import aside, opened
 from agentlens.lake.forgotten import operation_mark, without_lost_sources
-from agentlens.lake.labelled import label_parts
+from agentlens.lake.labelled import LabelPart, label_parts
 from agentlens.lake.lake import Lake
 from agentlens.lake.rewrite import QUARANTINE, Change, rewrite
 from agentlens.lake.store import forgotten_mark, sweep
@@ -92,7 +92,7 @@ def forget(
             rows["source_names"] = len(names)
             labels = [*label_parts(found.labels_folder, marks, parts)]  # written now, in place after the lake
             manifests.save(folder, made)
-            rows["labels"] = sum(one.put_in_place() for one in labels)
+            rows["labels"] = _in_place(folder, labels)
         sweep(folder, made)
         checked = _prove(folder, ids, names)
     return ForgetReport(runs=tuple(runs), rows=rows, checked=checked)
@@ -151,6 +151,16 @@ def _count(lake: Lake, ids: list[str]) -> dict[str, int]:
 def _height(manifest: manifests.Manifest, table: str) -> int:
     entry = manifest.tables.get(table)
     return 0 if entry is None else entry.rows
+
+
+def _in_place(folder: Path, labels: list[LabelPart]) -> int:
+    """Put the parts of the label store in place and return how many labels went."""
+    try:
+        return sum(one.put_in_place() for one in labels)
+    except OSError as error:
+        raise LakeError(
+            f"{folder}: deleted, but not all of its labels yet: {error.strerror}; accepted: the same command again"
+        ) from None
 
 
 def _prove(folder: Path, ids: list[str], names: list[str]) -> int:

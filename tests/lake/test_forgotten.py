@@ -262,6 +262,23 @@ def test_a_deletion_that_was_killed_is_finished_by_the_next(tmp_path, monkeypatc
     assert "zq7" not in everything_in(lake)
 
 
+def test_labels_that_cannot_be_put_in_place_are_told(tmp_path, monkeypatch):
+    """The lake is not as it was by then, and the message does not say so."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *run_of("zq7-run"), *run_of("keep")), lake)
+    LabelStore.of(Lake.open(lake)).add(labelled("zq7-run", "keep"))
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(LabelPart, "put_in_place", full)
+    with pytest.raises(LakeError, match="deleted, but not all of its labels yet: No space left"):
+        forget(lake, run_id="zq7-run")
+    monkeypatch.undo()
+    assert forget(lake, run_id="zq7-run").rows["labels"] == 1
+    assert "zq7" not in everything_in(lake)
+
+
 def test_a_disk_that_does_not_confirm_is_no_lake_as_it_was(tmp_path, monkeypatch):
     """The manifest is in place when its folder is made durable: whoever is told of a fault is told of that too."""
     lake = tmp_path / "lake"
