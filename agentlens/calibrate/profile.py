@@ -147,11 +147,6 @@ def check_profile(
     if any_version:
         return
     versions = _versions(tables) or {}
-    if isinstance(profile, dict) and (absent := [name for name in VERSIONS if not versions.get(name)]):
-        raise SettingsError(
-            f"{path}: does not say which {', '.join(absent)} it was made for; accepted: the file that agentlens"
-            " calibrate wrote, or --any-version"
-        )
     made = tables.get("made")
     made = made if isinstance(made, dict) else {}
     # labels from a file are not at hand here; those of the lake's own store are
@@ -162,6 +157,12 @@ def check_profile(
             raise SettingsError(
                 f"{path}: made for {name} {wanted}, the data have {here}; accepted: calibrate again, or --any-version"
             )
+    absent = [name for name in VERSIONS if found.get(name) and not versions.get(name)]
+    if isinstance(profile, dict) and absent:
+        raise SettingsError(
+            f"{path}: does not say which {', '.join(absent)} it was made for; accepted: calibrate again, or"
+            " --any-version"
+        )
     _check_settings(path, made, found)
 
 

@@ -130,6 +130,11 @@ def test_a_certificate_that_does_not_say_what_it_holds_for_is_refused(tmp_path):
         path.write_text(to_toml({**whole, "versions": {**VERSIONS, name: None}}))
         with pytest.raises(SettingsError, match=f"does not say which {name} it was made for"):
             check_profile(path, VERSIONS)
+        with pytest.raises(SettingsError, match="made for"):
+            check_profile(path, {**VERSIONS, **dict.fromkeys(set(VERSIONS) - {name}, "other")})
+    # frames without versions make profiles without, which are used on such frames
+    path.write_text(to_toml({**whole, "versions": dict.fromkeys(VERSIONS, "")}))
+    check_profile(path, dict.fromkeys(VERSIONS, ""))
     path.write_text(to_toml({**whole, "versions": VERSIONS}))
     check_profile(path, VERSIONS)
 
