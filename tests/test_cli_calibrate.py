@@ -342,3 +342,21 @@ def test_incidents_without_an_onset_are_found_or_missed_and_nothing_is_said_of_d
     assert row["share_low"] < row["share"] == 1.0
     assert row["median"] is None
     assert found.detection_curve.is_empty()
+
+
+def test_a_name_that_no_file_system_takes_is_one_line(lake, made, tmp_path, capsys):
+    """As data, source or lake, alone or in a pattern: nothing there, or nothing that can be made."""
+    name = "x" * 400
+    for verb, said in (
+        (["loops", name], "no such file or folder"),
+        (["ingest", name, "--into", str(tmp_path / "new")], "no such file or folder"),
+        (
+            ["ingest", str(made[0]), "--into", str(tmp_path / name)],
+            "cannot be made a lake: File name too long",
+        ),
+        (["loops", str(lake), "--rule", name], "unknown rule"),
+    ):
+        assert main(verb) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

@@ -27,8 +27,8 @@ LABELS = "labels"
 @contextmanager
 def opened(lake: Path) -> Iterator[Manifest | None]:
     """Hold the lake's lock, and leave no empty folder behind where nothing was read."""
-    made = not lake.exists()
     try:
+        made = not lake.exists()
         lake.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LakeError(f"{lake}: cannot be made a lake: {error.strerror}") from None

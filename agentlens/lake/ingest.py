@@ -209,7 +209,7 @@ def _expanded(sources: Sources, lake: Path) -> tuple[list[Source], list[Planned]
     found = [one for one in many if isinstance(one, Source)]
     errors: dict[str, InputError] = {}
     outside = expand([one for one in many if not isinstance(one, Source)], missing=errors)
-    if (lake / manifests.MANIFEST).exists():  # a folder that holds the lake too is read without it
+    if os.path.lexists(lake / manifests.MANIFEST):  # a folder that holds the lake too is read without it
         home = lake.resolve()
         outside = [one for one in outside if not one.path.resolve().is_relative_to(home)]
     found += outside

@@ -337,7 +337,7 @@ def expand(
 
 def _paths(arg: str) -> Iterator[Path]:
     path = Path(arg)
-    if path.is_dir():
+    if os.path.lexists(path) and path.is_dir():  # no file system takes a text that is too long as a name
         files = _inside(path)
         first = next(files, None)
         if first is None:
