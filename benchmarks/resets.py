@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import TYPE_CHECKING, Any
 
 from agentlens.detect.resets import resets
 from agentlens.model.branch import branches_frame
 from agentlens.model.raw import RawBranch
-from benchmarks._measure import Row, best
+from benchmarks._measure import Row, alone, best, growing
 from tests.oracle.resets import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    import polars as pl
 
 _BRANCHES = 200_000
 _KEYS = ("memory", "browser", "workspace", "tool_registry", "approval_queue")
 
 
 def run(scale: float = 1.0) -> Iterator[Row]:
-    """Time both on the same branches; states must be equal on all."""
-    told = branches(round(_BRANCHES * scale))
-    typed = branches_frame(
-        (RawBranch(fields=one, position=(at, 0)) for at, one in enumerate(told)), source="b"
-    )
-    frame = typed.frame.lazy()
-    seconds, busy = best(lambda: resets(frame).collect(engine="in-memory"))
-    judged = resets(frame).collect(engine="in-memory")
-    start = time.perf_counter()
+    """Judge up to ``scale`` x 200,000 branches; states must be equal on all."""
+    yield from growing(_at, _BRANCHES * scale)
+
+
+def _at(times: int, count: float) -> Row:
+    told = branches(round(count))
+    taken = alone("benchmarks.resets:judging", len(told), repeats=3)
     right = judge(told)
-    literal = time.perf_counter() - start
-    differing = sum(
-        right[name]["state"] != state for name, state in judged.select("branch_id", "state").iter_rows()
-    )
-    yield Row(
-        part="branches to gates",
-        seconds=seconds,
-        cpu_s=busy,
+    literal = best(lambda: judge(told), repeats=1)
+    judged = resets(_typed(told).lazy()).select("branch_id", "state").collect(engine="in-memory")
+    differing = sum(right[name]["state"] != state for name, state in judged.iter_rows())
+    return taken.row(
+        "branches to gates",
+        growth=times,
         events=len(told),
-        ratios={"literal gates in plain Python / this (at least 30)": literal / seconds},
+        ratios={
+            "literal gates in plain Python / this (at least 30)": literal[0] / taken.seconds,
+            "the same by processor time": literal[1] / taken.cpu_s,
+        },
         told={"states that differ (none may)": differing + abs(judged.height - len(right))},
     )
+
+
+def judging(count: int) -> Callable[[], int]:
+    """Judge branches that are typed already; gives how many. Its peak holds the making of them, too."""
+    frame = _typed(branches(count))
+    return lambda: resets(frame.lazy()).collect(engine="in-memory").height
+
+
+def _typed(told: list[dict[str, Any]]) -> pl.DataFrame:
+    raw = (RawBranch(fields=one, position=(at, 0)) for at, one in enumerate(told))
+    return branches_frame(raw, source="b").frame
 
 
 def branches(count: int, seed: int = 7) -> list[dict[str, Any]]:
