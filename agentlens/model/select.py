@@ -44,6 +44,13 @@ class Selection:
     workflow: str | None = None
     agent: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse limits of time between which nothing can be."""
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise SettingsError.value(
+                "until", self.until.isoformat(), f"a time after {self.since.isoformat()}"
+            )
+
     @classmethod
     def parse(
         cls,
@@ -52,7 +59,7 @@ class Selection:
         workflow: str | None = None,
         agent: str | None = None,
     ) -> Selection:
-        """Build from text as typed; raise `SettingsError` for a time that can not be read."""
+        """Build from text as typed; raise `SettingsError` for a time that can not be read or an empty span."""
         return cls(
             since=parse_time(since, "since") if isinstance(since, str) else since,
             until=parse_time(until, "until") if isinstance(until, str) else until,

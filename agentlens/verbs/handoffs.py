@@ -14,7 +14,7 @@ from agentlens.model.handoff import HandoffState
 from agentlens.model.select import Selection
 from agentlens.report.words import plural
 from agentlens.verbs.console import console, failing, plain, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables
+from agentlens.verbs.reading import chosen, normaliser, note_if_none, tell_report, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -47,6 +47,7 @@ def run(args: Namespace) -> int:
         **chosen(args),
     )
     refuse_other_versions(args.profile, result.metadata, any_version=args.any_version, needs_rule=False)
+    note_if_none(args, "handoff", none=result.handoffs.is_empty())
     if args.out:
         write_tables(result, args.out)
     if args.json:

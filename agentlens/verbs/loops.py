@@ -15,7 +15,7 @@ from agentlens.model.select import Selection
 from agentlens.reporting import counted
 from agentlens.verbs import waiting
 from agentlens.verbs.console import console, failing, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, tell_report, write_text, writing
+from agentlens.verbs.reading import chosen, normaliser, note_if_none, tell_report, write_text, writing
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -59,6 +59,7 @@ def run(args: Namespace) -> int:
         refuse_other_versions(args.rule, here, any_version=args.any_version)
     parts = counted(loop_parts(opened, book, policies, kinds), len(opened.parts), waiting.tell, "judging")
     found = _judged(args, parts)
+    note_if_none(args, "run", none=found.runs.is_empty())
     if args.html:
         write_text(args.html, _page(opened, found, book, policies, kinds))
     if not args.json:

@@ -39,6 +39,13 @@ def chosen(args: Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in ("since", "until", "workflow", "agent")}
 
 
+def note_if_none(args: Namespace, what: str, *, none: bool) -> None:
+    """Say that a selection left nothing, which looks like good news otherwise."""
+    given = [f"--{name} {value}" for name, value in chosen(args).items() if value is not None]
+    if none and given:
+        note(f"{args.data}: no {what} of it is selected by {' '.join(given)}")
+
+
 def note(text: str) -> None:
     """Say something beside the result, on standard error."""
     hush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentlens.reporting import make_report
 from agentlens.results import page_file
 from agentlens.verbs.console import console, plain, print_files
-from agentlens.verbs.reading import chosen, normaliser
+from agentlens.verbs.reading import chosen, normaliser, note_if_none
 from agentlens.verbs.waiting import tell
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def run(args: Namespace) -> int:
             progress=tell,
         )
         paths = made.write(args.out)
+    note_if_none(args, "run", none="runs" in made.tables and made.tables["runs"].is_empty())
     if args.json:
         print_files(paths)
         return 0

@@ -11,7 +11,7 @@ from agentlens.data import open_data
 from agentlens.model.reset import BranchState
 from agentlens.model.select import Selection
 from agentlens.verbs.console import console, failing, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, tell_report, write_tables
+from agentlens.verbs.reading import chosen, normaliser, note_if_none, tell_report, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,6 +32,7 @@ def run(args: Namespace) -> int:
         state_keys=args.state_keys,
         **chosen(args),
     )
+    note_if_none(args, "branch", none=result.branches.is_empty())
     if args.out:
         write_tables(result, args.out)
     if args.json:
