@@ -96,8 +96,9 @@ def _seen(frame: pl.DataFrame, kept: tuple[str, ...]) -> pl.DataFrame:
 def _with_texts(frame: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
     """Texts are compared, which is slow, only where some receipt says other than the first."""
     number = frame[NUMBER]
-    differs = [frame[name].ne_missing(frame[name].gather(number)) for name in _TEXTS]
-    several = number.filter(differs[0] | differs[1]).unique()
+    first = (pl.col(name).gather(NUMBER) for name in _TEXTS)
+    differs = frame.select(pl.col(name).ne_missing(of) for name, of in zip(_TEXTS, first, strict=True))
+    several = number.filter(differs[_TEXTS[0]] | differs[_TEXTS[1]]).unique()
     compared = frame.select(NUMBER, *_TEXTS).filter(number.is_in(several.implode())).group_by(NUMBER)
     least = compared.agg(pl.col(_TEXTS).min(), artifact_other=pl.col("expected_artifact").max())
     places = heads[NUMBER].search_sorted(least[NUMBER])
