@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from agentlens.calibrate.acks import HandoffTables
     from agentlens.calibrate.calibrate import LoopCalibration
     from agentlens.calibrate.latency import AckSettings
     from agentlens.calibrate.recommend import Objective
@@ -88,6 +89,11 @@ class Calibration(Tables):
         from agentlens.results import shown
 
         box = self.profile["profile"]
+        others = ", ".join(f"<code>.{name}</code>" for name in self.tables())
+        last = f"<p>Tables: {others}; <code>.write(folder)</code> keeps them and the profile.</p>"
+        if "reason" in box:
+            said = f"no loop rule: {box['reason']}"
+            return f"<h4>{escape(said)}</h4>" + shown("acknowledgement limits", self.ack_limits) + last
         facts = {
             "rule": self.rule or "none",
             "limit": f"{box['objective']} at most {box['max_fpr']:g}, wrong with a chance of at most {box['delta']:g}",
@@ -109,12 +115,11 @@ class Calibration(Tables):
             "detection",
         )
         steps = ("step", "rule", "groups", "false_alarms", "rate", "p_value", "certified")
-        others = ", ".join(f"<code>.{name}</code>" for name in self.tables())
         return (
             f"<h4>{escape(self.status)}</h4><table>{rows}</table>"
             + shown("rules", rules.select(brief))
             + shown("certificate", self.certificate.select(steps))
-            + f"<p>Tables: {others}; <code>.write(folder)</code> keeps them and the profile.</p>"
+            + last
         )
 
     def toml(self) -> str:
@@ -164,6 +169,9 @@ def calibrate(
 ) -> Calibration:
     """Choose a loop rule on labelled runs, with a certificate for its false alarms, or refuse.
 
+    Data that hold receipts and no action, and labels of handoffs alone, give limits of handoffs; the rule is refused
+    with the reason.
+
     Parameters
     ----------
     data
@@ -207,14 +215,17 @@ def calibrate(
         One line: what is missing, and what would do.
     """
     from agentlens.api import rule_book
+    from agentlens.calibrate.acks import handoff_tables
     from agentlens.calibrate.calibrate import Plan, calibrate_loops
     from agentlens.calibrate.grid import Setting, baselines
     from agentlens.calibrate.label_check import selected_labels
     from agentlens.calibrate.latency import AckSettings
+    from agentlens.calibrate.limits_only import has_actions, why_no_rule
     from agentlens.calibrate.rates import Looking
     from agentlens.calibrate.recommend import Goal
     from agentlens.calibrate.truth import Matching
     from agentlens.detect.policies import Policies as PoliciesClass
+    from agentlens.model.receipt import RECEIPTS
 
     ack = AckSettings(delta=delta, beta=ack_beta, caps_s=ack_caps_s or {}, seed=seed)
     setting = baselines()[0]
@@ -245,7 +256,11 @@ def calibrate(
     opened = open_data(data, Selection(), normaliser=normaliser, format=format, sql=sql)
     whole = [part.collect().lazy() for part in each(opened.parts)]
     parts = whole if selection.is_all else [_selected(part, selection) for part in whole]
-    told, origin = load_labels(labels, opened, parts)
+    kinds = action_kinds(actions)
+    receipts = RECEIPTS.to_frame() if opened.receipts is None else opened.receipts.collect()
+    acting = receipts.is_empty() or has_actions(whole, kinds)
+    told, origin = load_labels(labels, opened, parts, needed=acting)
+    reason = why_no_rule(told, receipts, actions=acting)
     left_out = 0
     if not selection.is_all:
         told, left_out = selected_labels(told, whole, parts)
@@ -253,18 +268,23 @@ def calibrate(
     if left_out and told.is_empty():
         what = f"all {left_out:,} are of runs outside the selection"
         raise InputError.at("labels", what, accepted="a wider selection")
-    kinds = action_kinds(actions)
-    found = calibrate_loops(parts, told, plan, policies=loaded, actions=kinds)
-    made = {
+    made: dict[str, Any] = {
         "agentlens": __version__,
         "actions": list(kinds),
         "policies": loaded.digest if loaded else None,
         "labels_from": origin,
+    }
+    if reason is not None:
+        if not selection.is_all:
+            raise InputError.at("selection", f"{reason}: it selects runs", accepted="no selection of runs")
+        return _limits_only(opened, receipts, told, ack, made, reason)
+    found = calibrate_loops(parts, told, plan, policies=loaded, actions=kinds)
+    made |= {
         "data": data_digest(found.spans),
         "labels_outside_selection": left_out,
         "selection": [str(value) for value in (since, until, workflow, agent) if value is not None] or None,
     }
-    return _result(found, opened, parts, loaded, made, ack)
+    return _result(found, opened, parts, loaded, made, handoff_tables(receipts, found.labels, ack))
 
 
 def _text_of(given: Rule | RuleBook | str | Path, rule: Rule) -> str:
@@ -282,18 +302,28 @@ def _selected(events: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
 
 
 def load_labels(
-    labels: str | Path | pl.DataFrame | None, opened: Opened, parts: Sequence[pl.LazyFrame]
+    labels: str | Path | pl.DataFrame | None,
+    opened: Opened,
+    parts: Sequence[pl.LazyFrame],
+    *,
+    needed: bool = True,
 ) -> tuple[pl.DataFrame, str]:
-    """Return the labels and where they are from: ``file``, ``frame``, ``weak`` or ``store``."""
+    """Return the labels and where they are from: ``file``, ``frame``, ``weak`` or ``store``.
+
+    Where they are not ``needed`` and nothing holds any there are none, from ``none``.
+    """
     from agentlens.calibrate.label_store import LabelStore
     from agentlens.calibrate.labels import conform_labels, read_labels
     from agentlens.calibrate.weak import weak_labels
+    from agentlens.model.label import LABELS
 
     if isinstance(labels, pl.DataFrame):
         return conform_labels(labels), "frame"
     if labels is None:
         told = LabelStore.of(opened.lake).read() if opened.lake else None
         if told is None or told.is_empty():
+            if not needed:
+                return LABELS.to_frame(), "none"
             raise InputError.at(
                 "labels",
                 "there are none",
@@ -316,13 +346,38 @@ def data_digest(spans: pl.DataFrame) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+def _limits_only(
+    opened: Opened,
+    receipts: pl.DataFrame,
+    labels: pl.DataFrame,
+    ack: AckSettings,
+    made: dict[str, Any],
+    reason: str,
+) -> Calibration:
+    from agentlens.calibrate.acks import handoff_tables
+    from agentlens.calibrate.limits_only import limits_profile, loop_tables
+
+    handoffs = handoff_tables(receipts, labels, ack)
+    profile = limits_profile(labels, reason, opened.versions(), made) | handoffs.profile
+    metadata = {
+        "agentlens": __version__,
+        "status": str(profile["profile"]["status"]),
+        "labels": profile["versions"]["labels"],
+        **opened.versions(),
+    }
+    tables = {**loop_tables(), **handoffs.tables}
+    return Calibration(
+        labels=labels, **tables, profile=profile, openings=0, unopened=reason, metadata=metadata
+    )
+
+
 def _result(
     found: LoopCalibration,
     opened: Opened,
     parts: Sequence[pl.LazyFrame],
     policies: Policies | None,
     made: dict[str, Any],
-    ack: AckSettings,
+    handoffs: HandoffTables,
 ) -> Calibration:
     from agentlens.calibrate import views
     from agentlens.calibrate.calibrate import profile_tables
@@ -330,15 +385,15 @@ def _result(
     from agentlens.calibrate.drift import DRIFT
     from agentlens.calibrate.near_misses import near_misses
     from agentlens.calibrate.rates import RATES
+    from agentlens.calibrate.trade_offs import trade_offs
 
     shown, seen = found.shown(), ("explore", "certify")
     missed = views.missed(found, shown)
-    tables = _trade_offs(found, seen)
+    tables = trade_offs(found, seen)
     openings, unopened = _open_test(found, opened)
-    handoffs, limits = _handoff_limits(found, opened, ack)
+    tables |= handoffs.tables
     profile = profile_tables(found, opened.versions(), {**made, "test_openings": openings})
-    if limits:
-        profile["handoffs"] = limits
+    profile |= handoffs.profile
     metadata = {
         "agentlens": __version__,
         "status": str(found.answer.status),
@@ -362,7 +417,6 @@ def _result(
         drift=views.moved(found, parts, policies) if openings else DRIFT.to_frame(),
         counterfactuals=counterfactuals(found, parts, policies=policies, actions=made["actions"]),
         **tables,
-        **handoffs,
         profile=profile,
         openings=openings,
         unopened=unopened,
@@ -372,63 +426,6 @@ def _result(
 
 def _rules(found: LoopCalibration, cells: Sequence[int]) -> list[tuple[str, Rule]]:
     return [(found.cells[cell].text, found.cells[cell].rule) for cell in cells]
-
-
-def _trade_offs(found: LoopCalibration, seen: tuple[str, ...]) -> dict[str, pl.DataFrame]:
-    """Detection, its curve, selection stability, the operating picture and predictive values."""
-    from agentlens.calibrate import views
-    from agentlens.calibrate.delay import (
-        DETECTION,
-        DETECTION_CURVE,
-        detection,
-        detection_curve,
-        found_at_all,
-    )
-    from agentlens.calibrate.incident_delays import ONSETS, incident_delays
-    from agentlens.calibrate.intervals import clopper_pearson
-    from agentlens.calibrate.measures import MEASURES, measures
-    from agentlens.calibrate.pareto import AMOC, STABILITY, amoc, selection_stability
-    from agentlens.calibrate.ppv import PREDICTIVE, predictive_values
-
-    goal, rule = found.plan.goal, pl.lit(None, pl.String).alias("rule")
-    frames = {
-        "measures": [MEASURES.to_frame().with_columns(rule)],
-        "detection": [DETECTION.to_frame().with_columns(rule, pl.lit(None, pl.String).alias("onset"))],
-        "detection_curve": [DETECTION_CURVE.to_frame().with_columns(rule)],
-        "predictive": [PREDICTIVE.to_frame().with_columns(rule)],
-    }
-    for cell in found.shown():
-        name = pl.lit(found.cells[cell].text).alias("rule")
-        frames["measures"].append(
-            measures(found.board, cell, seen, looking=goal.looking, seed=goal.seed).with_columns(name)
-        )
-        for onset in ONSETS:
-            delays = incident_delays(found.board, cell, seen, onset)
-            if delays.height:
-                said = pl.lit(onset).alias("onset")
-                summary = detection(delays, goal.looking.within_events, seed=goal.seed)
-                frames["detection"].append(summary.with_columns(name, said))
-            if delays.height and onset == "first":
-                frames["detection_curve"].append(detection_curve(delays, seed=goal.seed).with_columns(name))
-        row = found.rates.row(cell, named=True)
-        if row["incidents"] and not row["incidents_with_onset"]:
-            summary = found_at_all(row["detected"], row["incidents"])
-            frames["detection"].append(summary.with_columns(name, pl.lit("unknown").alias("onset")))
-        if row["healthy_groups"] and row["incidents"]:
-            false = round(row["fpr"] * row["healthy_groups"])
-            told = predictive_values(
-                clopper_pearson(row["detected"], row["incidents"], 0.975),
-                clopper_pearson(false, row["healthy_groups"], 0.975),
-            )
-            frames["predictive"].append(told.with_columns(name))
-    tables = {key: pl.concat(parts).select("rule", pl.exclude("rule")) for key, parts in frames.items()}
-    chosen = list(dict.fromkeys([*found.chain, *found.shown()]))
-    beside = views.sample(found, chosen, seen)
-    tables["stability"], tables["amoc"] = STABILITY.to_frame(), AMOC.to_frame()
-    if beside is not None:
-        tables["stability"] = selection_stability(beside, goal.max_fpr, seed=goal.seed)[0]
-        tables["amoc"] = amoc(beside, seed=goal.seed)
-    return tables
 
 
 def _open_test(found: LoopCalibration, opened: Opened) -> tuple[int, str]:
@@ -455,13 +452,3 @@ def _open_test(found: LoopCalibration, opened: Opened) -> tuple[int, str]:
 def _test_digest(found: LoopCalibration) -> str:
     groups = found.splits.runs("test").select("run_id", "task_group").sort("run_id").rows()
     return hashlib.blake2b(repr(groups).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _handoff_limits(
-    found: LoopCalibration, opened: Opened, ack: AckSettings
-) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
-    from agentlens.calibrate.acks import handoff_tables
-    from agentlens.model.receipt import RECEIPTS
-
-    receipts = RECEIPTS.to_frame() if opened.receipts is None else opened.receipts.collect()
-    return handoff_tables(receipts, found.labels, ack)

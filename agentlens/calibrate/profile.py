@@ -141,9 +141,8 @@ def check_profile(
         return
     profile = tables.get("profile")
     if needs_rule and isinstance(profile, dict) and profile.get("status") == str(Status.INFEASIBLE):
-        raise SettingsError(
-            f"{path}: this calibration found no rule ({Status.INFEASIBLE}); accepted: another profile"
-        )
+        why = profile.get("reason", Status.INFEASIBLE)
+        raise SettingsError(f"{path}: this calibration found no rule ({why}); accepted: another profile")
     if any_version:
         return
     versions = _versions(tables) or {}
@@ -157,7 +156,11 @@ def check_profile(
             raise SettingsError(
                 f"{path}: made for {name} {wanted}, the data have {here}; accepted: calibrate again, or --any-version"
             )
-    absent = [name for name in VERSIONS if found.get(name) and not versions.get(name)]
+    # limits of receipts alone were made without events: a rule would need versions, a duration does not
+    unversioned = (
+        not needs_rule and isinstance(profile, dict) and "reason" in profile and "default" not in tables
+    )
+    absent = [] if unversioned else [n for n in VERSIONS if found.get(n) and not versions.get(n)]
     if isinstance(profile, dict) and absent:
         raise SettingsError(
             f"{path}: does not say which {', '.join(absent)} it was made for; accepted: calibrate again, or"

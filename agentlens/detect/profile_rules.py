@@ -110,6 +110,10 @@ class RuleBook:
         if not isinstance(overrides, list):
             raise SettingsError.value("override", overrides, "tables [[override]]")
         if "default" not in facts and not overrides:
+            made = facts.get("profile")
+            if isinstance(made, dict) and "status" in made:
+                why = made.get("reason", made["status"])
+                raise SettingsError(f"this calibration found no rule ({why}); accepted: another profile")
             raise SettingsError.value("rule file", sorted(facts), "a table [default] or tables [[override]]")
         return cls(default=rule_from(default), overrides=tuple(_override(table) for table in overrides))
 

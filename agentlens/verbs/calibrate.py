@@ -119,6 +119,12 @@ def show(result: Calibration) -> None:
     """Print the verdict, how it was made, and the rules beside each other."""
     out = console()
     told, made = result.profile["profile"], result.profile["made"]
+    if "reason" in told:
+        out.print(f"no loop rule: {told['reason']}; limits of handoffs need none")
+        said = f"{made['labels_from']} ({', '.join(made['label_sources']) or 'none'})"
+        print_pairs(out, [("labels", said), ("receipts", _without_limits(result))])
+        _handoffs(out, result)
+        return
     out.print(f"{result.status}: {_meaning(result, told)}")
     print_pairs(out, _facts(result, told, made))
     share = told["objective"] == "share"
@@ -141,6 +147,14 @@ def show(result: Calibration) -> None:
     if result.nested.height:
         print_table(out, "Procedure: chosen before each fold, judged on it", _folds(result), wrap=())
     _handoffs(out, result)
+
+
+def _without_limits(result: Calibration) -> str:
+    """How many handoffs the receipts tell of, and whether they give a limit."""
+    pooled = result.ack_limits.filter(pl.col("urgency") == "*")
+    count = int(pooled["handoffs"].sum())
+    said = f"{count:,} handoffs with a silence"
+    return said if result.profile.get("handoffs") else f"{said}; they give no limit"
 
 
 def _meaning(result: Calibration, told: dict[str, Any]) -> str:

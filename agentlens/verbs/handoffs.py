@@ -14,7 +14,7 @@ from agentlens.model.handoff import HandoffState
 from agentlens.model.select import Selection
 from agentlens.report.words import plural
 from agentlens.verbs.console import console, failing, plain, print_json, print_table
-from agentlens.verbs.reading import chosen, normaliser, note_if_none, tell_report, write_tables
+from agentlens.verbs.reading import chosen, normaliser, note, note_if_none, tell_report, write_tables
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -61,9 +61,14 @@ def limits(args: Namespace) -> HandoffLimits:
     """Return the time limits of a profile, with those that were typed over them."""
     from dataclasses import replace
 
+    from agentlens.calibrate.acks import cap_conflicts
+    from agentlens.calibrate.profile import load_profile
     from agentlens.detect.handoff_limits import HandoffLimits
 
     base = HandoffLimits.load(Path(args.profile)) if args.profile else HandoffLimits()
+    if args.profile and args.ack_limit is None:
+        for line in cap_conflicts(load_profile(args.profile) or {}):
+            note(f"{args.profile}: {plain(line)}")
     given = {f"{name}_s": getattr(args, name) for name in _LIMITS if getattr(args, name) is not None}
     if "ack_limit_s" in given:
         given["ack_limits"] = {}  # a limit typed by hand holds for every class
