@@ -91,7 +91,7 @@ class _Rewrite:
         self.names = Names(before=self._sessions(), after=self._new_sessions())
 
     def run(self, told: Callable[[int, int], None]) -> Manifest:
-        self.count = self._bucket_count()
+        self.count = buckets_for(self.old, self.fresh.rows())
         moved = self._take_moved() if self.count == self.old.bucket_count else self._take_all()
         places = self.names.places(self.fresh.names()["run_id"], self.count, self.old.forgotten)
         touched = sorted(self._touched(places, moved))
@@ -131,15 +131,6 @@ class _Rewrite:
         return every.filter(~(pl.col("run_id").is_in(gone) | pl.col("session").is_in(gone)))
 
     # -- rows that change their bucket
-
-    def _bucket_count(self) -> int:
-        """Choose the number of buckets: a new lake's by its rows, an old one's only when it has outgrown it."""
-        rows = self.fresh.rows() + sum(entry.records.rows for entry in self.old.buckets.values())
-        wanted = FEWEST
-        while wanted < MOST and wanted * BUCKET_ROWS < rows:
-            wanted *= 2
-        outgrown = wanted >= self.old.bucket_count * OUTGROWN
-        return wanted if not self.old.buckets or outgrown else self.old.bucket_count
 
     def _take_all(self) -> pl.DataFrame:
         """Put every row of the lake among the new parts: all buckets are made anew."""
