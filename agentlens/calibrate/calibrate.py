@@ -324,6 +324,7 @@ def profile_tables(
         "excluded_runs": found.truth.excluded,
         "unlabelled_runs": found.truth.unlabelled,
         "incidents_without_actions": found.truth.actionless,
+        "incidents_told_again": found.truth.repeated,
         **made,
     }
     return tables

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from agentlens.calibrate.incidents import one_each
 from agentlens.calibrate.label_faults import (
     means_lane,
     refuse,
@@ -66,7 +67,7 @@ class Truth:
     is one of ``lo..hi``, and it was watched up to row ``watched``. ``place`` (`Place`) and ``incident`` (-1: none) are
     one value an action; ``onset``, ``onset_hi`` and ``end`` are rows of the incident that it lies in, in its lane.
     ``excluded``: runs that are left out whole. ``actionless``: incidents of lanes without any action, which no rule
-    can see: they are in no count but this.
+    can see: they are in no count but this. ``repeated``: labels of an incident that another label tells of, too.
     """
 
     runs: pl.DataFrame
@@ -78,6 +79,7 @@ class Truth:
     end: Ints
     excluded: int
     actionless: int
+    repeated: int
     unlabelled: int
     digest: str
     origins: tuple[str, ...]
@@ -128,8 +130,9 @@ def lay(labels: pl.DataFrame, actions: pl.DataFrame, spans: pl.DataFrame, matchi
     holes = _rows(kept.filter(left_out), lanes, actions)
     parts = _rows(kept.filter(~whole_runs() & (pl.col("label") == str(State.HEALTHY))), lanes, actions)
     ill = kept.filter(pl.col("label") == str(State.INCIDENT))
-    incidents = _incidents(ill, lanes, actions, _lanes_of(parts))
-    refuse_overlaps(parts, incidents)
+    told = _incidents(ill, lanes, actions, _lanes_of(parts))
+    refuse_overlaps(parts, told)
+    incidents = one_each(told)
     covered = _covered(parts, lanes)
     healthy = pl.concat([kept.filter(whole_runs())["run_id"], covered]).unique().sort()
     parts = parts.filter(~pl.col("run_id").is_in(covered.implode()))
@@ -146,7 +149,8 @@ def lay(labels: pl.DataFrame, actions: pl.DataFrame, spans: pl.DataFrame, matchi
         incident=incident,
         **rows,
         excluded=excluded.len(),
-        actionless=ill.height - incidents["incident"].n_unique(),
+        actionless=ill.height - told["incident"].n_unique(),
+        repeated=told["incident"].n_unique() - incidents["incident"].n_unique(),
         unlabelled=spans.height - len(seen),
         digest=labels_digest(labels),
         origins=tuple(sorted(set(kept["source"].to_list()))),

@@ -183,6 +183,7 @@ def _folds(result: Calibration) -> pl.DataFrame:
 
 def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> list[tuple[str, object]]:
     left_out, unseen = made["labels_outside_selection"], made["incidents_without_actions"]
+    again = made["incidents_told_again"]
     limit = "false share of alarms" if told["objective"] == "share" else "false-positive rate per healthy run"
     facts: list[tuple[str, object]] = [
         ("rule", plain(result.rule or "none")),
@@ -210,7 +211,12 @@ def _facts(result: Calibration, told: dict[str, Any], made: dict[str, Any]) -> l
             "labels",
             f"{made['labels_from']} ({', '.join(made['label_sources'])}); {made['unlabelled_runs']:,} runs unlabelled"
             + (f"; {left_out:,} labels outside the selection" if left_out else "")
-            + (f"; {unseen:,} incidents without an action, in no count" if unseen else ""),
+            + (f"; {unseen:,} incidents without an action, in no count" if unseen else "")
+            + (
+                f"; {again:,} labels tell of an incident of another: they overlap in its lane"
+                if again
+                else ""
+            ),
         ),
         ("near misses", _near(result)),
         ("certify to test", result.drift["status"][0] if result.drift.height else "not compared"),
