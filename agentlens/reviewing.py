@@ -401,7 +401,7 @@ def _labels(told: pl.DataFrame, key: pl.DataFrame, known: pl.DataFrame) -> pl.Da
                 **dict.fromkeys(LABELS),
                 **settled,
                 "run_id": about["run_id"],
-                "agent": about["agent"] if placed and about["agent"] else None,
+                "agent": about["agent"] if placed else None,
                 "scope": str(Scope.INTERVAL if placed else Scope.RUN),
                 "source": str(Origin.HUMAN),
                 "reviewer": "+".join(group["reviewer"].unique().sort()),

@@ -140,7 +140,7 @@ def label(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--json", action="store_true", help=f"print {told}")
     for name, what in (
         ("run-id", "the run"),
-        ("agent", "the lane; every lane of the run where it is left out"),
+        ("agent", "the lane, '' for events without an agent; every lane of the run where it is left out"),
         ("operation-id", "the operation (scope handoff)"),
         ("handoff-id", "the attempt (scope handoff)"),
         ("scope", "run, interval, step or handoff"),

@@ -49,8 +49,12 @@ def refuse_faults(labels: pl.DataFrame, kept: pl.DataFrame, spans: pl.DataFrame)
 
 
 def means_lane(agent: str, lane: str) -> pl.Expr:
-    """Whether a label's ``agent`` column means a ``lane`` column; a name may stand without its instance mark."""
-    return (pl.col(agent) == pl.col(lane)) | pl.col(lane).str.starts_with(pl.col(agent) + "#")
+    """Whether a label's ``agent`` column means a ``lane`` column; a name may stand without its instance mark.
+
+    The empty name is that of the lane of events without an agent, and of no other.
+    """
+    marked = (pl.col(agent) != "") & pl.col(lane).str.starts_with(pl.col(agent) + "#")
+    return (pl.col(agent) == pl.col(lane)) | marked
 
 
 def whole_runs() -> pl.Expr:
@@ -88,12 +92,17 @@ def _refuse_strange_agents(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
     known = named.join(lanes, on="run_id").filter(means_lane("agent", "lane"))
     strange = named.join(known, on=["run_id", "agent"], how="anti").sort("run_id", "agent")
     if strange.height:
-        there = lanes.filter((pl.col("run_id") == strange["run_id"][0]) & (pl.col("lane") != ""))["lane"]
+        there = lanes.filter(pl.col("run_id") == strange["run_id"][0])["lane"].sort().to_list()
         refuse(
             f"{strange.height:,} agents are not in their run",
-            [f"{agent} (run {run})" for run, agent in strange.iter_rows()],
-            f"no agent, or one of the run: {listed(there.sort().to_list()) or 'it names none'}",
+            [f"{_named(agent)} (run {run})" for run, agent in strange.iter_rows()],
+            f"no agent, or one of the run: {listed([_named(lane) for lane in there])}",
         )
+
+
+def _named(agent: str) -> str:
+    """The name, or two quotes for the lane that has none."""
+    return agent or '""'
 
 
 def _refuse_outside(labels: pl.DataFrame, spans: pl.DataFrame) -> None:

@@ -90,6 +90,9 @@ def conform_labels(raw: pl.DataFrame, where: str = "labels") -> pl.DataFrame:
         )
     frame = raw.select(_typed(name, raw.schema.get(name)) for name in LABELS)
     _refuse(where, frame, _lost(raw, frame))
+    # a handoff has no lane that an empty name could mean
+    nameless = (pl.col("scope") == str(Scope.HANDOFF)) & (pl.col("agent") == "")
+    frame = frame.with_columns(agent=pl.when(nameless.fill_null(value=False)).then(None).otherwise("agent"))
     if "source" not in raw.columns:
         frame = frame.with_columns(source=pl.lit(str(Origin.HUMAN)))
     frame = frame.with_columns(
@@ -105,7 +108,9 @@ def _typed(name: str, given: pl.DataType | None) -> pl.Expr:
         return pl.lit(None, dtype=wanted).alias(name)
     column = pl.col(name)
     if given == pl.String():
-        column = pl.when(column.str.strip_chars() != "").then(column.str.strip_chars())
+        # an empty agent is the lane without a name; no agent is null, in CSV a field without quotes
+        said = column.str.strip_chars()
+        column = pl.when((said != "") | ((column == "") & (name == "agent"))).then(said)
         if name in _TIMES:
             # a shorter number in text is more likely a mistake than a second of 1970
             digits = pl.when(column.str.contains(r"^\d{9,11}(\.\d+)?$")).then(column)

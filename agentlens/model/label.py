@@ -66,7 +66,8 @@ LABELS = pl.Schema(
 ``onset_seq`` .. ``onset_hi_seq``: first and last event that may be the first of the first cycle; the second is the
 first where it is null. ``end_seq`` is the last event of the incident, null for the end of the run. ``*_at`` say the
 same by time. ``observed_until``: when somebody ended or stopped watching the run. ``agent`` null: every lane of the
-run. ``label_version``: a newer assertion of the same origin about the same run replaces an older one whole.
+run; empty: the lane of events without an agent. ``label_version``: a newer assertion of the same origin about the
+same run replaces an older one whole.
 """
 
 
