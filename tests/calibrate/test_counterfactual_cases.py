@@ -342,3 +342,63 @@ def test_without_a_loop_there_is_nothing_to_clear():
     """No episode, no row, no fix."""
     made = found_in(lanes(lane("r", "abcd")), Rule(thresholds=(4,)))
     assert (made.rows().height, made.cheapest().height) == (0, 0)
+
+
+def priced(events, kind, **more):
+    """Price of the change of a kind that the false alert asks for; incidents are those of ``more['ill']``."""
+    ill = more.pop("ill")
+    truth = events.select(
+        "run_id",
+        "agent",
+        "seq",
+        false=pl.col("run_id") == "ok",
+        incident=pl.col("run_id").replace_strict(ill, default=None, return_dtype=pl.Int64),
+        since="seq",
+    )
+    rows = found_in(events, laps((4,)), truth=truth, **more).rows()
+    return rows.row(by_predicate=(pl.col("run_id") == "ok") & (pl.col("kind") == kind), named=True)
+
+
+PRICES = (
+    "false_cleared",
+    "false_left",
+    "incidents_lost",
+    "incidents_left",
+    "delay_added",
+    "episodes_cleared",
+)
+
+
+def test_the_price_of_a_retry_policy_by_hand():
+    """Five attempts on busy clear the false alert, whose fifth is event 4, and change what is found of incidents.
+
+    ``lost``, five busy attempts, is lost whole; ``late``, eight of them, up to its fifth: its alert moves from event 3
+    to event 5: two later; ``other`` fails by timeout and keeps its alert: none later. The median of 2 and 0 is 1.
+    """
+    events = lanes(
+        lane("ok", "aaaaa", error_class=["busy"] * 5),
+        lane("lost", "bbbbb", error_class=["busy"] * 5),
+        lane("late", "cccccccc", error_class=["busy"] * 8),
+        lane("other", "dddd", error_class=["timeout"] * 4),
+    )
+    row = priced(events, "retry", ill={"lost": 0, "late": 1, "other": 2})
+    assert (row["value"], row["tool"]) == (5, "t")
+    assert tuple(row[name] for name in PRICES) == (1, 0, 1, 2, 1, 2)
+
+
+def test_the_price_of_waiting_for_a_handoff_by_hand():
+    """Events are 10 s apart, an alert is due at 30 s. Handoffs are open from 5 s (ok), 0 s (lost), and 15 s (late).
+
+    The false alert asks for its last stuck event, 50 s - 5 s = 45 s. At 45 s ``lost`` (30 and 40 s old when stuck) is
+    never found; ``late`` is 15 to 65 s old and first above 45 s at 70 s, event 7: four later than event 3; ``none``
+    waits for nothing: none later. The median of 4 and 0 is 2.
+    """
+    events = lanes(
+        lane("ok", "aaaaaa"), lane("lost", "bbbbb"), lane("late", "ccccccccc"), lane("none", "dddd")
+    )
+    given = pl.concat(
+        [handoff(at).with_columns(run_id=pl.lit(run)) for run, at in (("ok", 5), ("lost", 0), ("late", 15))]
+    )
+    row = priced(events, "handoff", ill={"lost": 0, "late": 1, "none": 2}, handoffs=given)
+    assert row["value"] == 45 * SECOND
+    assert tuple(row[name] for name in PRICES) == (1, 0, 1, 2, 2, 2)
