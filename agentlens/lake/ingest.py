@@ -37,6 +37,8 @@ Sources: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 
 ALONE = 24 << 20
 """Up to so many bytes of text one process is faster than several that have to start first."""
+MOST_WORKERS = 64
+"""Each takes some 60 MB before it reads anything: a slip of the hand must not take the whole machine."""
 
 
 def ingest(
@@ -68,7 +70,7 @@ def ingest(
     progress
         Told about every step.
     workers
-        Processes to read with; default: one a core where the work is worth their start, else none.
+        Processes to read with, 1 to 64; default: one a core where the work is worth their start, else none.
     dry_run
         Say what would be read and change nothing.
     forgotten
@@ -88,8 +90,8 @@ def ingest(
         The folder is no lake, is damaged, locked, of another schema version, or cannot be written.
     """
     lake = Path(into)
-    if workers is not None and workers < 1:
-        raise SettingsError.value("workers", workers, "1 or more")
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise SettingsError.value("workers", workers, f"1 to {MOST_WORKERS}")
     if format is not None:
         registry.named(format)
     marks = [] if forgotten is None else marks_of(forgotten)

@@ -363,8 +363,9 @@ def test_source_objects_and_settings_are_checked(tmp_path):
     source = write(tmp_path / "a.ndjson", *run_of("r"))
     put([Source(name="mine", path=source)], tmp_path / "lake")
     assert events(tmp_path / "lake")["source"].to_list()[0].startswith("mine:")
-    with pytest.raises(SettingsError, match="workers"):
-        put(source, tmp_path / "lake", workers=0)
+    for absurd in (0, 65, 100_000):
+        with pytest.raises(SettingsError, match=f"workers = {absurd} is not allowed; accepted: 1 to 64"):
+            put(source, tmp_path / "lake", workers=absurd)
     with pytest.raises(SettingsError, match="format"):
         put(source, tmp_path / "lake", format="nativ")
     with pytest.raises(InputError, match="nowhere"):
