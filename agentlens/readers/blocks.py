@@ -41,6 +41,7 @@ _REFUSED: Final = (
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
 _TOOL_ERROR = re.compile(r"<tool_use_error>\s*([A-Z][A-Za-z]{2,40}Error)?")
 _TRAILER = "agentId: "
+_UNNAMED = re.compile(r"[^A-Za-z0-9_-]")  # what clients replace in the name of a server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +306,27 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def served(server: Any, tool: Any) -> str:
+    """Name a tool of an MCP server as its clients do: two servers may have tools of one name.
+
+    >>> served("docs.v2", "search"), served("docs", "mcp__docs__search"), served(None, "search")
+    ('mcp__docs_v2__search', 'mcp__docs__search', 'search')
+    """
+    of, name = _UNNAMED.sub("_", text_of(server)), text_of(tool)
+    return f"mcp__{of}__{name}" if of and name and not name.startswith("mcp__") else name
+
+
+def tool_of(item: dict[str, Any]) -> str:
+    """Return the name of the tool that an item asks for, with the server that stands beside it.
+
+    >>> tool_of({"name": "search", "namespace": "mcp__docs"}), tool_of({"name": "wait", "namespace": "agents"})
+    ('mcp__docs__search', 'wait')
+    """
+    space = text_of(item.get("namespace"))
+    server = space.removeprefix("mcp__").strip("_") if space.startswith("mcp__") else item.get("server_label")
+    return served(server, item.get("name"))
 
 
 def _is_trailer(block: Any) -> bool:

@@ -356,7 +356,7 @@ def _verdicts(beside: dict[str, Any], common: dict[str, Any]) -> Iterator[RawEve
 
 FORMAT = Format(
     name="openai-chat",
-    version=3,
+    version=4,
     title="Chat-completions lists, request and response pairs, batch lines, Responses items, ShareGPT",
     recognised_by="messages with role and content (or from and value), alone, in lists or one conversation a line",
     proved_on="tau-bench airline runs",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
-from agentlens.readers.blocks import Lane, Spot, count_of, text_of
+from agentlens.readers.blocks import Lane, Spot, count_of, text_of, tool_of
 from agentlens.readers.codex_forks import Copies, ids_in, parents
 from agentlens.readers.codex_items import (
     child_states,
@@ -256,12 +256,11 @@ class _Rollout:
 
     def _ask(self, item: dict[str, Any], kind: str, spot: Spot) -> Iterator[RawEvent]:
         call_id = text_of(item.get("call_id")) or text_of(item.get("id"))
-        name = text_of(item.get("name")) or kind.removesuffix("_call")
+        name = tool_of(item) or kind.removesuffix("_call")
         args = next((item[key] for key in ("arguments", "input", "action") if key in item), ABSENT)
         if kind == "local_shell_call" and isinstance(args, dict):
             args = {key: args[key] for key in ("command", "working_directory") if args.get(key) is not None}
         call = self._called(call_id, name, args, spot)
-        silent = kind == "web_search_call"  # its results are never written
         yield spot.event(
             0,
             call.kind,
@@ -271,7 +270,7 @@ class _Rollout:
             model=self.model,
             call_id=call_id or None,
             identity=call.identity,
-            open=None if silent else True,
+            open=None if kind == "web_search_call" else True,  # its results are never written
             lease=lease_of(args, spot.at) if call.kind == "wait" else None,
         )
 
@@ -489,7 +488,7 @@ def _returned(said: Output, spot: Spot) -> dict[str, Any]:
 
 FORMAT = Format(
     name="codex",
-    version=2,
+    version=3,
     title="Codex rollouts (current, and the bare items of 2025)",
     recognised_by="timestamp, type and payload with session_meta; or response items behind a header with git",
     proved_on="a session of 0.171 with its child thread",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers.base import Format
-from agentlens.readers.blocks import Lane, Spot, count_of, text_of
+from agentlens.readers.blocks import Lane, Spot, count_of, served, text_of
 from agentlens.readers.codex_items import child_states, exit_class, output_of, script_of
 from agentlens.readers.documents import stem_of
 from agentlens.readers.line_objects import line_objects
@@ -163,7 +163,7 @@ def _facts(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
     if kind == "mcp_tool_call":
         result = item.get("result", ABSENT)
         return {
-            "tool": text_of(item.get("tool")),
+            "tool": served(item.get("server"), item.get("tool")),
             "args": item.get("arguments", ABSENT),
             "result": result.get("content", result) if isinstance(result, dict) else result,
             "error_class": "tool_error" if failed or item.get("error") else None,
@@ -191,7 +191,7 @@ def _collab(item: dict[str, Any], *, failed: bool) -> dict[str, Any]:
 
 FORMAT = Format(
     name="codex-exec",
-    version=2,
+    version=3,
     title="Codex event stream (codex exec --json)",
     recognised_by="thread.started, turn.* and item.* lines",
     proved_on="the stream of a session of 0.171",

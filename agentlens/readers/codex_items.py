@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.native import LAST_US
 from agentlens.model.raw import ABSENT
-from agentlens.readers.blocks import count_of, text_of
+from agentlens.readers.blocks import count_of, served, text_of
 from agentlens.readers.decode import attempt
 
 if TYPE_CHECKING:
@@ -220,7 +220,10 @@ def unasked_of(kind: str, item: dict[str, Any]) -> dict[str, Any]:
     if kind == "McpToolCall":
         about = item.get("invocation")
         about = about if isinstance(about, dict) else item
-        return {"tool": text_of(about.get("tool")), "args": about.get("arguments", ABSENT)}
+        return {
+            "tool": served(about.get("server"), about.get("tool")),
+            "args": about.get("arguments", ABSENT),
+        }
     return {"tool": "apply_patch"}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentlens.model.raw import ABSENT
 from agentlens.readers import decode
+from agentlens.readers.blocks import tool_of
 from agentlens.readers.bodies import class_name, failure_in
 
 if TYPE_CHECKING:
@@ -232,9 +233,7 @@ def _item(item: dict[str, Any], kind: str) -> Iterator[Step]:
         refused = "rejected_by_user" if item.get("approve") is False else None
         yield Reply(text_of(item.get("approval_request_id")), "", ABSENT, refused)
     elif kind == _APPROVAL:
-        yield Call(
-            call_id, text_of(item.get("name")), args_of(item.get("arguments", ABSENT)), "", approval=True
-        )
+        yield Call(call_id, tool_of(item), args_of(item.get("arguments", ABSENT)), "", approval=True)
     elif kind.endswith("_call_output"):
         result = result_of(item.get("output", ABSENT))
         error = _shell_end(result) or failure_of(result)
@@ -244,7 +243,7 @@ def _item(item: dict[str, Any], kind: str) -> Iterator[Step]:
         result = result_of(item.get("output", ABSENT))
         failed = "tool_error" if item.get("error") else None
         error = failed or failure_of(result)
-        yield _asked(Call(call_id, text_of(item.get("name")), args, "", result, error), item, kind)
+        yield _asked(Call(call_id, tool_of(item), args, "", result, error), item, kind)
     elif kind.endswith("_call"):
         asked = next((item[name] for name in _ASKED if name in item), ABSENT)
         result = next(

@@ -421,7 +421,7 @@ def test_leave_to_call_is_an_approval_and_a_person_gives_it(approve: bool, error
     asked = {"type": "mcp_approval_request", "id": "r", "name": "del", "server_label": "g", "arguments": "{}"}
     answer = {"type": "mcp_approval_response", "approval_request_id": "r", "approve": approve}
     (alone,) = events(lines({"object": "response", "output": [asked]}))
-    assert (alone.kind, alone.target, alone.open) == ("approval", "del", True)
+    assert (alone.kind, alone.target, alone.open) == ("approval", "mcp__g__del", True)
     (event,) = events(lines({"input": [asked, answer], "output": []}))
     assert (event.kind, event.open, event.external_input, event.error_class) == (
         "approval",
