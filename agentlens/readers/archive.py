@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import zstandard
 
 from agentlens.readers.inflate import FREE_BYTES, RATIO_LIMIT
+from agentlens.readers.torn_archive import mended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,20 +21,40 @@ if TYPE_CHECKING:
 MEMBER_LIMIT: Final = 2 << 30
 MEMBERS_LIMIT: Final = 1_000_000
 _ZSTD: Final = 93
+_UNREADABLE: Final = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, RecursionError)
 _HEADER: Final = 30  # fixed part of the header before a member's bytes
 
 
 @contextmanager
 def archive(source: Source, report: Report) -> Iterator[zipfile.ZipFile | None]:
-    """Open the archive; None, and a fault, where it is none."""
+    """Open the archive; None, and a fault, where it is none.
+
+    Of one without its list of members, those that are whole are read, and where they end is a fault.
+    """
     try:
         opened = zipfile.ZipFile(source.path)
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, RecursionError) as error:
-        report.quarantine(0, f"the archive cannot be read: {error}", "byte")
-        yield None
+    except _UNREADABLE as error:
+        yield from _torn(source, report, error)
         return
     with opened:
         yield opened
+
+
+def _torn(source: Source, report: Report, why: Exception) -> Iterator[zipfile.ZipFile | None]:
+    try:
+        with source.path.open("rb") as raw:
+            file, count, stop = mended(raw)
+            with zipfile.ZipFile(file) as opened:
+                if count:
+                    report.quarantine(
+                        stop, f"the archive is cut off or damaged: {count} members are whole", "byte"
+                    )
+                    yield opened
+                    return
+    except _UNREADABLE as error:
+        why = error
+    report.quarantine(0, f"the archive cannot be read: {why}", "byte")
+    yield None
 
 
 def members(opened: zipfile.ZipFile, report: Report) -> list[zipfile.ZipInfo]:

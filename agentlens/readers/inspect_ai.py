@@ -275,7 +275,7 @@ def _as_chat(message: dict[str, Any]) -> dict[str, Any]:
 
 FORMAT = Format(
     name="inspect",
-    version=3,
+    version=4,
     title="Inspect logs (.eval archives and .json)",
     recognised_by="members header.json, _journal/, samples/ in a zip; or an eval with task and model",
     proved_on="three logs of the tool's own tests",

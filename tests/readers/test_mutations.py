@@ -18,6 +18,7 @@ from tests.readers import (
     test_atif,
     test_bad_input,
     test_flat_messages,
+    test_inspect_ai,
     test_jaeger,
     test_langfuse,
     test_langgraph,
@@ -73,6 +74,14 @@ MAKERS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "otlp-proto prefixed": ("otlp-proto", lambda _: proto_made.prefixed(*[proto_made.request(SMALL)] * 2)),
     "otlp-logs in protobuf": ("otlp-logs", lambda _: b"".join(log_messages())),
     "otlp-logs prefixed": ("otlp-logs", lambda _: proto_made.prefixed(*log_messages())),
+    "inspect archive": (
+        "inspect",
+        lambda _: test_inspect_ai.zipped(test_inspect_ai.sample(test_inspect_ai.tool(1))),
+    ),
+    "inspect document": (
+        "inspect",
+        lambda _: test_inspect_ai.document(test_inspect_ai.sample(test_inspect_ai.tool(1))),
+    ),
     "flat messages": ("otlp-json", lambda _: flat_words()),
     "array of trajectories": ("atif", lambda _: json.dumps([trajectory()] * 2, indent=1).encode()),
     "array of lines": (
