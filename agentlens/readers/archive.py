@@ -70,6 +70,8 @@ def members(opened: zipfile.ZipFile, report: Report) -> list[zipfile.ZipInfo]:
 
 
 def _refused(info: zipfile.ZipInfo) -> str | None:
+    if not info.filename:  # a name that begins with a zero byte
+        return "it has no name"
     parts = info.filename.replace("\\", "/").split("/")
     if info.filename.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
         return "a path that leads out of the archive"

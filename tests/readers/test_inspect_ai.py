@@ -257,6 +257,16 @@ def test_hostile_members_are_set_aside_and_the_others_read() -> None:
     assert len(records(bytes(flipped))[1].faults) == 1
 
 
+def test_a_member_whose_name_is_empty_is_set_aside() -> None:
+    """A name ends at its first zero byte."""
+    data = zipped(sample(tool(1)), {**sample(), "id": "x"}).replace(
+        b"samples/x_epoch_1", b"\0amples/x_epoch_1"
+    )
+    found, report = records(data)
+    assert len(of_kind(merged(found), "tool")) == 1
+    assert [fault.reason for fault in report.faults] == ["member '': it has no name"]
+
+
 def test_a_zip_of_something_else_is_not_claimed() -> None:
     """Only the names of an Inspect log's members count."""
     sink = io.BytesIO()
