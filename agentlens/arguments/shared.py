@@ -61,7 +61,9 @@ def reading(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="read as this format instead of recognising it (see agentlens formats)",
     )
-    parser.add_argument("--sql", metavar="FILE", help="a DuckDB SELECT that yields the canonical columns")
+    parser.add_argument(
+        "--sql", metavar="FILE", help="a DuckDB SELECT that yields the canonical columns, instead of a format"
+    )
     normaliser(parser)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from agentlens.errors import AgentlensError, InputError
-from agentlens.lake.plan import source_id
+from agentlens.lake.plan import only_one, source_id
 from agentlens.lake.reading import Gathered, Native, Piece, batches, format_of
 from agentlens.lake.titles import Titles
 from agentlens.model.branch import BRANCHES
@@ -46,7 +46,10 @@ def read_file(
     ------
     InputError
         Nothing can be read. Of several files, those that cannot be read are faults of the report.
+    SettingsError
+        Both a format and a mapping are given.
     """
+    only_one(format, sql)
     sources = [path] if isinstance(path, Source) else Titles().give(expand([path]))
     report = Report()
     records: list[pl.DataFrame] = []

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentlens.errors import AgentlensError, InputError
+from agentlens.errors import AgentlensError, InputError, SettingsError
 from agentlens.lake.reading import Piece, Task
 from agentlens.readers import registry
 from agentlens.readers.source import Source
@@ -34,11 +34,26 @@ class Settings:
     format: str | None = None
     sql: str | None = None
 
+    def __post_init__(self) -> None:
+        only_one(self.format, self.sql)
+
     @property
     def digest(self) -> str:
         """Digest of the settings that are not told by versions."""
         shape = f"{self.normaliser.fingerprint}\n{self.normaliser.keep_content}\n{self.sql or ''}"
         return blake2b(shape.encode(), digest_size=8).hexdigest()
+
+
+def only_one(format: str | None, sql: str | None) -> None:  # noqa: A002 - the word users know
+    """Refuse a format beside a mapping: a source is read as the one or through the other.
+
+    Raises
+    ------
+    SettingsError
+        Both are given.
+    """
+    if format is not None and sql is not None:
+        raise SettingsError(f"format {format!r} beside a mapping (--sql); accepted: one of the two")
 
 
 @dataclass(frozen=True, kw_only=True)

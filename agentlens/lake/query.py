@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,6 +19,8 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
 }
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_WORDS = re.compile(r"""(?<![\w".])(?:at|check|order(?!\s+by\b))(?![\w"])""")
+"""Columns that DuckDB takes for words of its own."""
 _ACCEPTED = "one SELECT over the views {}"
 
 
@@ -63,7 +66,14 @@ def select(
             found: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
         except duckdb.Error as error:
             said = " ".join(str(error).split())  # with its hints it is several lines
-            raise InputError(f"sql: {said}; accepted: {_ACCEPTED.format(views)}") from None
+            accepted = _ACCEPTED.format(views)
+            if isinstance(error, duckdb.ParserException) and (
+                words := sorted(set(_WORDS.findall(query.lower())))
+            ):
+                accepted += (
+                    f", columns that are words of SQL in double quotes ({', '.join(map(_identifier, words))})"
+                )
+            raise InputError(f"sql: {said}; accepted: {accepted}") from None
     return found
 
 

@@ -86,3 +86,25 @@ def test_selections_keep_whole_runs_of_a_workflow(tmp_path):
     cut = "2026-09-21T14:13:22Z"
     assert lake.events(since=cut).collect()["run_id"].to_list() == ["s"]
     assert sum(part.collect().height for part in lake.buckets(until=cut)) == 2
+
+
+def test_columns_that_are_words_of_sql_are_named(lake):
+    """Every other column can be written as it is; those are pointed out where a query does not parse."""
+    words = {"at", "check", "order"}
+    for view in ("events", "records", "receipts", "branches", "quarantine", "sessions", "sources"):
+        for column in lake.sql(f"DESCRIBE {view}")["column_name"]:
+            if column in words:
+                with pytest.raises(InputError, match=rf'double quotes \("{column}"\)'):
+                    lake.sql(f"SELECT 1, {column}, 2 FROM {view}")
+                column = f'"{column}"'  # noqa: PLW2901 - as the message says
+            lake.sql(f"SELECT 1, {column}, 2 FROM {view}")
+
+
+@pytest.mark.parametrize(
+    "query", ['SELECT "at", FROM FROM events', "SELECT seq seq seq FROM events ORDER BY e.at"]
+)
+def test_words_that_are_quoted_or_told_apart_are_not_pointed_out(lake, query):
+    """Something else is wrong there."""
+    with pytest.raises(InputError) as caught:
+        lake.sql(query)
+    assert "double quotes" not in str(caught.value)
