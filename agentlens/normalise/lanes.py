@@ -6,6 +6,7 @@ import polars as pl
 
 from agentlens.model.event import ACTIONS
 from agentlens.model.once import nulls
+from agentlens.normalise.ties import untied
 
 LANE = ("run_id", "agent")
 
@@ -118,25 +119,26 @@ def order(records: pl.DataFrame) -> pl.DataFrame:
     """Sort by lane and fill ``seq``.
 
     The export's own number orders a lane if every action of the lane has one, else time, else the place in
-    the file; a record without a time stands at the time of the record before it. ``seq`` is the export's
+    the file; a record without a time stands at the time of the record before it, and spans that began in one
+    tick are told apart by `untied`. ``seq`` is the export's
     number where those of the lane are unique (facts without a number follow, counted on), else 0, 1, 2, ...
     """
     place = ["source_id", "position", "position_in"]
     numbered = pl.col("seq_given").is_not_null()
     if nulls(records, "seq_given") == len(records):
         timed = _fill_times(records, place)
-        ordered = timed.sort(*LANE, "at_filled", *place, nulls_last=False)
+        ordered = untied(timed.sort(*LANE, "at_filled", *place, nulls_last=False))
         return ordered.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64).over(LANE)).drop("at_filled")
     action = pl.col("kind").is_in(ACTIONS)
     judged = _fill_times(records, place).with_columns(
         by_number=(numbered | ~action).all().over(LANE) & numbered.any().over(LANE),
     )
     number = pl.when("by_number").then("seq_given")
+    placed = judged.with_columns(number=number).sort(
+        *LANE, "number", "at_filled", *place, nulls_last=[False, False, True, False, False, False, False]
+    )
     ordered = (
-        judged.with_columns(number=number)
-        .sort(
-            *LANE, "number", "at_filled", *place, nulls_last=[False, False, True, False, False, False, False]
-        )
+        untied(placed, numbered=True)
         .with_columns(counted=pl.int_range(pl.len(), dtype=pl.Int64).over(LANE))
         .with_columns(
             unique=(pl.col("number").drop_nulls().n_unique() == pl.col("number").count()).over(LANE),

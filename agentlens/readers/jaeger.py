@@ -149,7 +149,7 @@ def _notes(logs: Any, report: Report) -> Iterator[tuple[str, int | None, dict[st
 
 FORMAT = Format(
     name="jaeger",
-    version=3,
+    version=4,
     title="Jaeger JSON (traces of its API and interface, or spans one a line)",
     recognised_by="traceID, spanID and operationName",
     proved_on="a kagent run of 96 spans",

@@ -306,7 +306,7 @@ def _snake(name: str) -> str:
 
 FORMAT = Format(
     name="langfuse",
-    version=3,
+    version=4,
     title="Langfuse trace downloads and blob exports (JSON, JSON lines, CSV, Parquet)",
     recognised_by="trace beside observations, or columns trace_id, type and parent_observation_id",
     proved_on="ten trace downloads of eight frameworks",

@@ -464,7 +464,7 @@ def _beside(span: Span, kind: str) -> RawEvent:
 
 FORMAT = Format(
     name="langsmith",
-    version=3,
+    version=4,
     title="LangSmith runs: JSON lines, Parquet bulk exports, query answers, wire batches (post and patch)",
     recognised_by="run_type with dotted_order, trace_id or parent_run_id; post and patch lists of such runs",
     proved_on="a wire batch of the JavaScript SDK; hand-written runs in the documented columns",

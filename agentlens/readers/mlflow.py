@@ -215,7 +215,7 @@ def _without_redacted(
 
 FORMAT = Format(
     name="mlflow",
-    version=3,
+    version=4,
     title="MLflow traces (Trace.to_json, traces.json, frames of search_traces)",
     recognised_by="mlflow.* attributes of spans",
     proved_on="a Trace.to_json export of MLflow 3",

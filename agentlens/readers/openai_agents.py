@@ -341,7 +341,7 @@ def _canonical(args: Any) -> str:
 
 FORMAT = Format(
     name="openai-agents",
-    version=3,
+    version=4,
     title="OpenAI Agents SDK trace and span payloads",
     recognised_by='"object": "trace" or "trace.span"',
     proved_on="three traces of version 0.24: handoff and failing tool, loop to the turn limit, waiting approval",

@@ -92,7 +92,7 @@ def span_of(record: dict[str, Any], report: Report) -> Span | None:
 
 FORMAT = Format(
     name="otel-sdk",
-    version=3,
+    version=4,
     title="Spans of OpenTelemetry's Python SDK (console exporter, to_json, models of them)",
     recognised_by="context.trace_id and start_time on one object",
     proved_on="four dumps of any-agent, one a framework",

@@ -335,7 +335,7 @@ def _facts(unions: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 FORMAT = Format(
     name="otlp-json",
-    version=3,
+    version=4,
     title="OTLP JSON (lines, documents, Tempo) with GenAI, OpenInference and Traceloop attributes",
     recognised_by="resourceSpans, batches or resourceLogs",
     proved_on="openinference and traceloop exports of one agent run, a Tempo download, the official example",

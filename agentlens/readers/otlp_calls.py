@@ -222,7 +222,7 @@ def _before(at: int | None, milliseconds: Any) -> int | None:
 
 FORMAT = Format(
     name="otlp-logs",
-    version=2,
+    version=3,
     title="OTLP log records (GenAI events; Claude Code, Codex and Gemini CLI telemetry)",
     recognised_by="resourceLogs without resourceSpans, in JSON or in protobuf",
     proved_on="made-up records in the documented names; no public export is known",

@@ -145,7 +145,7 @@ def _inflated(data: bytes, begun: int, report: Report) -> bytes:
 
 FORMAT = Format(
     name="otlp-proto",
-    version=3,
+    version=4,
     title="OTLP protobuf (one request, or length-prefixed messages of the collector's file exporter)",
     recognised_by="a protobuf request whose spans have trace ids of 16 bytes",
     proved_on="an openinference export of one agent run",

@@ -136,7 +136,7 @@ def _judged(record: dict[str, Any], span: Span, position: int, order: int) -> It
 
 FORMAT = Format(
     name="phoenix",
-    version=3,
+    version=4,
     title="Phoenix span frames (Parquet, JSON lines, CSV) and REST spans",
     recognised_by="columns context.span_id and context.trace_id, or span_kind beside a context",
     proved_on="Parquet, JSON lines and REST exports of one openinference run",

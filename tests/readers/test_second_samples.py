@@ -114,7 +114,7 @@ def test_a_codex_stream_that_fails(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [row for row in told(rows, tmp_path) if row[1] != "message"] == [
         ("", "tool", "exec_command", None, None, True),
-        ("", "tool", "look", None, "tool_error", False),
+        ("", "tool", "mcp__s__look", None, "tool_error", False),
         ("", "tool", "exec_command", None, None, False),
         ("", "tool", "exec_command", None, "rejected_by_user", False),
         ("", "claim", "turn.failed", "failure", "turn_failed", False),
