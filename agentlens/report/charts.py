@@ -10,6 +10,7 @@ from agentlens.report.comparison import differences
 from agentlens.report.grid_charts import sweep
 from agentlens.report.handoff_charts import acknowledgement, latencies, operation
 from agentlens.report.lanes_chart import agents, lengths
+from agentlens.report.misses_chart import near_misses
 from agentlens.report.reset_charts import gates, lineage
 from agentlens.report.states import states
 from agentlens.report.timeline import timeline
@@ -29,6 +30,7 @@ __all__ = [
     "latencies",
     "lengths",
     "lineage",
+    "near_misses",
     "operation",
     "pareto",
     "stability",

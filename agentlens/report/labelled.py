@@ -377,9 +377,14 @@ def missed(bench: Bench, found: Evaluation) -> Part:
             ("nearest_seq", "at event", "count"),
             ("broken_at", "broken at", "count"),
             ("broken_by", "by", "text"),
+            ("near", "with one edit", "count"),
+            ("edit", "edit", "text"),
+            ("edit_seq", "of event", "count"),
         ],
         caption="Silent incidents, the nearest first",
-        note="Masked: long enough, and a lease, a retry or a failure went before the loop.",
+        note="Masked: long enough, and a lease, a retry or a failure went before the loop. With one edit: how long the"
+        " repetition inside the incident would be with one event put in, replaced or left out; by chance such stretches"
+        " are some tens of times more frequent, so it is no detection.",
     )
     text = (
         f"{plural(frame.height, 'incident')} without an alert inside."
@@ -387,7 +392,11 @@ def missed(bench: Bench, found: Evaluation) -> Part:
         else "Every incident was detected."
     )
     section = Section(
-        anchor="misses", title="Near misses", text=(text,), table=table if frame.height else None
+        anchor="misses",
+        title="Near misses",
+        text=(text,),
+        picture=Picture.of(charts.near_misses(frame)) if frame.height else None,
+        table=table if frame.height else None,
     )
     return (section,), {"near_misses": frame}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.detect.near_periods import NEAR_PERIODS, near_periods
 from agentlens.report.stretches import stretches
 
 if TYPE_CHECKING:
@@ -26,12 +27,16 @@ MISSES = pl.Schema(
         "nearest_seq": pl.Int64(),
         "broken_at": pl.Int64(),
         "broken_by": pl.String(),
+        "near": pl.Int64(),
+        "edit": pl.String(),
+        "edit_seq": pl.Int64(),
     }
 )
 """One row a silent incident, the nearest first: at ``nearest_seq`` the stretch of ``period`` was ``stretch`` events of
 the ``needed`` ones. ``broken_at``: the next event, which ended it, ``broken_by`` its ``action``, its ``evidence``,
 ``both``, or ``end`` where the lane ended first. ``masked``: it was long enough, and a lease, a retry or a failure went
-before."""
+before. ``near``: longest stretch of that period inside the incident after one ``edit`` of the event ``edit_seq``
+(`agentlens.detect.near_periods`), at least ``stretch``; null where the rules differ in evidence or hold it constant."""
 
 
 def near_misses(made: Material, evaluation: Evaluation) -> pl.DataFrame:
@@ -81,6 +86,9 @@ def near_misses(made: Material, evaluation: Evaluation) -> pl.DataFrame:
         .then(pl.lit("action"))
         .otherwise(pl.lit("evidence"))
     )
+    edited = _one_edit(made, where)
+    told = told.join(edited, on=["incident", "period"], how="left", maintain_order="left")
+    gain = pl.col("near") > pl.col("stretch")
     return (
         told.select(
             "run_id",
@@ -95,7 +103,32 @@ def near_misses(made: Material, evaluation: Evaluation) -> pl.DataFrame:
             pl.col("seq").alias("nearest_seq"),
             "broken_at",
             by.alias("broken_by"),
+            pl.max_horizontal("near", pl.when(pl.col("near").is_not_null()).then("stretch")).alias("near"),
+            *(pl.when(gain).then(name).alias(name) for name in ("edit", "edit_seq")),
         )
         .cast(MISSES)
         .sort("short_by", "run_id", "agent", "nearest_seq")
     )
+
+
+def _one_edit(made: Material, where: pl.DataFrame) -> pl.DataFrame:
+    """``incident, period, near, edit, edit_seq``: one-edit stretches of the events of each incident alone."""
+    rules = made.book.rules
+    modes = {rule.evidence for rule in rules}
+    schema = {"incident": pl.Int64(), **{n: NEAR_PERIODS[n] for n in ("period", "near", "edit", "edit_seq")}}
+    if len(modes) > 1 or modes == {"constant"}:
+        return pl.DataFrame(schema=schema)
+    spans = where.select("incident", "run_id", "agent", "from_seq", "to_seq")
+    inside = made.events.join(spans.lazy(), on=["run_id", "agent"]).filter(
+        pl.col("seq").is_between("from_seq", "to_seq")
+    )
+    # an incident is looked at as a lane of its own: what lies around it is no part of it
+    alone = inside.with_columns(run_id=pl.col("incident").cast(pl.String), agent=pl.lit(""))
+    found = near_periods(
+        alone,
+        max_period=max(rule.max_period for rule in rules),
+        evidence=rules[0].evidence,
+        actions=made.actions,
+    )
+    number = pl.col("run_id").cast(pl.Int64).alias("incident")
+    return found.select(number, *(name for name in schema if name != "incident")).collect()

@@ -18,6 +18,7 @@ from agentlens.model.handoff import HANDOFFS
 from agentlens.model.receipt import RECEIPTS
 from agentlens.model.reset import FUNNEL, RESETS
 from agentlens.report import charts
+from agentlens.report.misses import MISSES
 from tests.report.lanes import START, filled, tables
 
 SECOND = 1_000_000
@@ -271,6 +272,17 @@ def fixes() -> pl.DataFrame:
     return filled(rows, CHANGES)
 
 
+def misses() -> pl.DataFrame:
+    """One that an edit would have found, one that none would, and one of a rule of which no edit is known."""
+    told = [
+        ("r-1", "main", 1, 3, 4, 5, "inserted", 7),
+        ("r-2", "", 2, 4, 6, 4, None, None),
+        ("r-2", "", 1, 2, 4, None, None, None),
+    ]
+    names = ("run_id", "agent", "period", "stretch", "needed", "near", "edit", "edit_seq")
+    return filled([dict(zip(names, row, strict=True)) for row in told], MISSES)
+
+
 def sides() -> pl.DataFrame:
     """Two shares, one of them without limits, and a sum that is no share."""
     told = [
@@ -298,6 +310,7 @@ def drawings() -> dict[str, object]:
         "latencies": charts.latencies(handoffs()),
         "lengths": charts.lengths(have["runs"]),
         "lineage": charts.lineage(branches()),
+        "near_misses": charts.near_misses(misses()),
         "operation": charts.operation(receipts(), handoffs(), operation_id="op-1"),
         "pareto": charts.pareto(rates(), named=[3, 0, 1]),
         "stability": charts.stability(stability()),

@@ -11,6 +11,7 @@ from agentlens.calibrate.labels import conform_labels
 from agentlens.detect.profile_rules import RuleBook
 from agentlens.errors import InputError
 from agentlens.model.handoff import HANDOFFS
+from agentlens.report import charts
 from agentlens.report.cases import Bench
 from agentlens.report.causes import CAUSES, causes
 from agentlens.report.evaluation import evaluate
@@ -176,6 +177,35 @@ def test_a_near_miss_says_how_near_and_what_broke_it() -> None:
     assert rows["action"]["broken_at"] == 5
 
 
+def test_a_near_miss_says_what_one_edit_would_make_of_it() -> None:
+    """A foreign event before the fourth: 3 of 4, and 4 with it put right; what lies before is no part."""
+    frame = events(
+        lane("foreign", "PQAAARA", "pqxxxyx"), lane("end", "AAPQAAA", "xxpqxxx"), lane("calm", "ABC")
+    )
+    made, found, _ = held(frame, told(foreign="2", end="4", calm="healthy"))
+    rows = {row["run_id"]: row for row in near_misses(made, found).iter_rows(named=True)}
+    assert {name: (r["stretch"], r["near"], r["edit"], r["edit_seq"]) for name, r in rows.items()} == {
+        "foreign": (3, 4, "replaced", 5),
+        "end": (3, 3, None, None),
+    }
+    drawn = charts.near_misses(near_misses(made, found)).to_dict()["datasets"]["near_misses"]
+    assert [(r["what"], r["length"]) for r in drawn if "foreign" in r["incident"]] == [
+        ("as it was", 3),
+        ("with one edit", 4),
+        ("needed for an alert", 4),
+    ]
+    page = report_page(made, labels=told(foreign="2", end="4", calm="healthy"))
+    assert "How near silent incidents came" in page.html
+
+
+def test_one_edit_is_not_known_where_evidence_is_constant() -> None:
+    """The column is empty, the rest of the row is not."""
+    frame = events(lane("foreign", "PQAARAA", "pqxxyxx"), lane("calm", "ABC"))
+    book = RuleBook.from_mapping({"default": {"rule": "laps", "evidence": "constant"}})
+    made, found, _ = held(frame, told(foreign="2", calm="healthy"), rule=book)
+    assert near_misses(made, found).select("near", "edit", "needed").rows() == [(None, None, 4)]
+
+
 def test_overrides_count_in_the_rates() -> None:
     """A tool with a rule of its own alarms by that rule in the verdict box too."""
     frame, labels = fleet()
@@ -228,7 +258,7 @@ def test_the_labelled_page_is_the_same_whatever_the_order_and_draws_in_a_browser
     dom, complaints = in_a_browser(tmp_path, html)
     assert complaints == ""
     assert "<title>Loops, handoffs and resets in finished runs</title>" in dom
-    assert dom.count('role="graphics-document"') == dom.count("data-spec=") == 10
+    assert dom.count('role="graphics-document"') == dom.count("data-spec=") == 11
     assert "could not be drawn" not in dom
 
 
