@@ -18,6 +18,7 @@ from agentlens.calibrate.truth import Matching, Place, lay, strongest
 from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.detect.lanes import in_lanes
 from agentlens.errors import InputError, SettingsError
+from agentlens.model.event import EVENTS
 from agentlens.model.label import LABELS, Scope
 from agentlens.model.select import Selection, parse_time
 from agentlens.reporting import counted, known_labels, silent
@@ -96,13 +97,23 @@ class Comparison(Tables):
     runs: pl.DataFrame
     names: tuple[str, str] = ("first", "second")
 
-    def html(self) -> str:
-        """Return one self-contained page."""
+    def html(self, *, link: str | None = None) -> str:
+        """Return one self-contained page.
+
+        Parameters
+        ----------
+        link
+            Address in a trace viewer, with ``{trace_id}`` or ``{run_id}``, put on each run that is listed.
+
+        Raises
+        ------
+        SettingsError
+            When that is no address.
+        """
         from agentlens.report.comparison import comparison_page
 
-        return comparison_page(
-            self.measures, self.totals, self.runs, self.names, dict(sorted(self.metadata.items()))
-        )
+        stamp = dict(sorted(self.metadata.items()))
+        return comparison_page(self.measures, self.totals, self.runs, self.names, stamp, link=link)
 
 
 def compare(
@@ -165,13 +176,14 @@ def compare(
     told = _labels(labels, opened, spans, partial=not selection.is_all)
     groups = groups_of(spans, strongest(told))
     judged = _Labelled.of(events, told, spans, kinds)
-    one = _per_run(first, groups, judged)
+    traces = _traces(events)
+    one = _per_run(first, groups, judged, traces)
     meta = {key: value for key, value in first.metadata.items() if value}
     if against is not None:
         judged_again = loop_parts(opened, rule_book(against), loaded, kinds)
         second = Loops.concat(counted(judged_again, size, tell, "other side"))
         names = _names(first, second)
-        other = _per_run(second, groups, judged)
+        other = _per_run(second, groups, judged, traces)
         meta |= {"second_rule": second.metadata["rule"], "second_rule_digest": second.metadata["rule_digest"]}
     else:
         names, one, other = _sides(one, events, versions, at)
@@ -232,7 +244,15 @@ class _Labelled:
         )
 
 
-def _per_run(side: Loops, groups: pl.DataFrame, labelled: _Labelled) -> pl.DataFrame:
+def _traces(events: pl.LazyFrame) -> pl.DataFrame:
+    """``run_id, trace_id``: the first trace of each run that names one."""
+    if "trace_id" not in events.collect_schema().names():
+        return pl.DataFrame(schema={name: EVENTS[name] for name in ("run_id", "trace_id")})
+    named = events.filter(pl.col("trace_id").is_not_null())
+    return named.group_by("run_id").agg(pl.col("trace_id").sort_by("agent", "seq").first()).collect()
+
+
+def _per_run(side: Loops, groups: pl.DataFrame, labelled: _Labelled, traces: pl.DataFrame) -> pl.DataFrame:
     alerts = side.episodes.select("run_id", "agent", "alert_seq").join(
         labelled.places, on=["run_id", "agent", "alert_seq"], how="left"
     )
@@ -246,6 +266,7 @@ def _per_run(side: Loops, groups: pl.DataFrame, labelled: _Labelled) -> pl.DataF
         .join(groups, on="run_id", how="left")
         .join(labelled.states, on="run_id", how="left")
         .join(hits, on="run_id", how="left")
+        .join(traces, on="run_id", how="left")
         .with_columns(
             (pl.col("alerts") > 0).alias("flagged"),
             pl.col("alerts").alias("episodes"),
@@ -267,6 +288,7 @@ def _per_run(side: Loops, groups: pl.DataFrame, labelled: _Labelled) -> pl.DataF
             "stuck_us",
             "uncertain_events",
             *MEASURES,
+            "trace_id",
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_the_page_names_both_sides_and_is_the_same_each_time() -> None:
     assert "Runs on which the two differ" in said
 
 
+def test_each_run_on_which_two_rules_differ_has_its_link() -> None:
+    """The address holds the trace or the run, quoted; without a trace id there is none, and no link without asking."""
+    hostile = fleet().with_columns(
+        run_id=pl.concat_str(pl.col("run_id"), pl.lit('"><b>')),
+        trace_id=pl.when(pl.col("run_id") != "poll00").then(pl.concat_str(pl.lit("t/"), pl.col("run_id"))),
+    )
+    made = compare(hostile, rule="laps", against="same_call")
+    page = made.html(link="https://t.example/{trace_id}?run={run_id}")
+    addresses = re.findall(r'href="(https://t.example/[^"]*)"', page)
+    assert addresses == [
+        f"https://t.example/t%2Fpoll{i:02d}?run=poll{i:02d}%22%3E%3Cb%3E" for i in range(1, 12)
+    ]
+    assert "t.example" not in made.html()
+    with pytest.raises(SettingsError, match="an http"):
+        made.html(link="javascript:{run_id}")
+
+
 def test_compare_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
@@ -136,9 +154,13 @@ def test_compare_from_the_command_line(
     ]
     source.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
     out = ["--out", str(tmp_path / "out"), "--html", str(tmp_path / "page.html"), "--json"]
+    out += ["--link", "https://t.example/{run_id}"]
     assert main(["compare", str(source), "--against", "same_call", *out]) == 0
     measures = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (measures[0]["measure"], measures[0]["first"], measures[0]["second"]) == ("flagged", 0.5, 1.0)
     assert pl.read_parquet(tmp_path / "out" / "totals.parquet").height == 2
+    assert 'href="https://t.example/r0"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert main(["compare", str(source), "--against", "same_call", "--link", "t.example"]) == 2
+    assert "an http(s) address" in capsys.readouterr().err
     assert main(["compare", str(source), "--versions", "1"]) == 2
     assert "two different agent versions" in capsys.readouterr().err

@@ -222,6 +222,11 @@ def compare(parser: argparse.ArgumentParser) -> None:
     )
     rules(parser)
     parser.add_argument("--html", metavar="FILE", help="write one self-contained HTML page")
+    parser.add_argument(
+        "--link",
+        metavar="URL",
+        help="with --html: address in your trace viewer, with {trace_id} or {run_id}, of runs on which two rules differ",
+    )
     parser.add_argument("--out", metavar="DIR", help="write the result tables as Parquet into DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line on standard output")
     reading(parser)

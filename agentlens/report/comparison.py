@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from agentlens.report.bars import ROW, WIDTH, chart_of
+from agentlens.report.cases import address, check_link
 from agentlens.report.document import Page, Picture, Section, render
 from agentlens.report.listing import listing
 from agentlens.report.palette import NEUTRAL
@@ -36,6 +37,8 @@ def comparison_page(
     runs: pl.DataFrame,
     names: tuple[str, str],
     stamp: Mapping[str, str],
+    *,
+    link: str | None = None,
 ) -> str:
     """Return one self-contained page: differences with intervals, totals, and the runs on which the sides differ.
 
@@ -45,7 +48,15 @@ def comparison_page(
         Of `agentlens.comparing.Comparison`.
     names
         What the two sides are called.
+    link
+        Template of an address in a trace viewer, put on each run that is listed.
+
+    Raises
+    ------
+    SettingsError
+        When ``link`` is no address.
     """
+    check_link(link)
     told = measures.with_columns(pl.col("measure").replace(_WORDS).alias("said"))
     columns = [
         ("said", "measure", "text"),
@@ -96,12 +107,13 @@ def comparison_page(
             ("state", "label", "text"),
             ("first", f"episodes, {names[0]}", "count"),
             ("second", f"episodes, {names[1]}", "count"),
+            *([("trace", "trace", "link")] if link else []),
         ]
         sections.append(
             Section(
                 anchor="apart",
                 title="Runs on which the two differ",
-                table=listing(apart, shown, caption="Only one of them alerts"),
+                table=listing(_linked(apart, link), shown, caption="Only one of them alerts"),
             )
         )
     lead = f"{names[0]} beside {names[1]}: {', '.join(plural(int(n), 'run') for n in totals['runs'])}."
@@ -167,3 +179,9 @@ def _discordant(runs: pl.DataFrame, names: tuple[str, str]) -> pl.DataFrame:
     one, other = (runs.filter(pl.col("side") == name).drop("side") for name in names)
     both = one.join(other.select("run_id", second="episodes"), on="run_id").rename({"episodes": "first"})
     return both.filter((pl.col("first") > 0) != (pl.col("second") > 0)).sort("run_id")
+
+
+def _linked(runs: pl.DataFrame, link: str | None) -> pl.DataFrame:
+    """Runs with their address in the trace viewer; null where it needs a trace id that is not known."""
+    urls = [address(link, *row) for row in runs.select("run_id", "trace_id").iter_rows()]
+    return runs.with_columns(pl.Series("trace", urls, dtype=pl.String))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from agentlens.report.document import Amount, Badge, Column, Table
+from agentlens.report.document import Amount, Badge, Column, Link, Table
 from agentlens.report.palette import COLOURS
 from agentlens.report.words import ABSENT, count, duration, moment, money
 
@@ -78,6 +78,10 @@ def _text(value: Any) -> Cell:
     return str(value)
 
 
+def _link(url: Any) -> Cell:
+    return ABSENT if url is None else Link(text="open in your trace viewer", url=url)
+
+
 _KINDS: Final[dict[str, tuple[bool, Callable[[Any], Cell]]]] = {
     "text": (False, _text),
     "verdict": (False, _word),
@@ -88,6 +92,7 @@ _KINDS: Final[dict[str, tuple[bool, Callable[[Any], Cell]]]] = {
     "number": (True, _amount(number)),
     "p": (True, _amount(chance)),
     "moment": (False, moment),
+    "link": (False, _link),
 }
 
 
@@ -107,7 +112,8 @@ def listing(
         In the order in which it is to be read.
     columns
         Column of the frame, its heading, and its kind: ``text``, ``verdict``, ``count``, ``money``, ``time``
-        (microseconds), ``share`` (0 to 1), ``number``, ``p`` or ``moment``.
+        (microseconds), ``share`` (0 to 1), ``number``, ``p``, ``moment`` or ``link`` (a
+        checked web address).
     note
         Stands below, before the count of rows left out.
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from agentlens.comparing import MEASURES, Comparison, compare
 from agentlens.errors import SettingsError
+from agentlens.report.cases import check_link
 from agentlens.verbs.console import cell, console, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables, write_text
 from agentlens.verbs.waiting import tell
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def run(args: Namespace) -> int:
     """Compare, print or write."""
+    check_link(args.link)  # a wrong address is said before the work
     result = compare(
         args.data,
         rule=args.rule,
@@ -36,7 +38,7 @@ def run(args: Namespace) -> int:
     if args.out:
         write_tables(result, args.out)
     if args.html:
-        write_text(args.html, result.html())
+        write_text(args.html, result.html(link=args.link))
         note(f"wrote {args.html}")
     if args.json:
         print_json(result.measures)
