@@ -225,7 +225,7 @@ def compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--link",
         metavar="URL",
-        help="with --html: address in your trace viewer, with {trace_id} or {run_id}, of runs on which two rules differ",
+        help="with --html: address in your trace viewer, with {trace_id} or {run_id}, of runs on which rules differ",
     )
     parser.add_argument("--out", metavar="DIR", help="write the result tables as Parquet into DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line on standard output")
