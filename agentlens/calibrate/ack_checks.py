@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from agentlens.calibrate.ack_times import ACKNOWLEDGED, used, waits_of
+from agentlens.calibrate.ack_times import ACKNOWLEDGED, SILENT, used, waits_of
 from agentlens.calibrate.survival import Ended, Waits, incidence
 
 ACK_CHECKS = pl.Schema(
@@ -37,7 +37,8 @@ def ack_checks(times: pl.DataFrame) -> pl.DataFrame:
     lie anywhere up to one step below. ``log_start``: handoffs whose delegation the log does not have; the slow ones
     among those open at its start are missed. ``ended_by_silence``: closed or delegated again after a silence longer
     than half of the acknowledgements took; the lost share is given if all of those were lost, and if none.
-    ``hours``: ratio of the slowest to the fastest quarter of the day, by median latency.
+    ``hours``: ratio of the slowest to the fastest quarter of the day, by median latency; ``load``: the same of the
+    quarters of handoffs by how many others were open when they were delegated.
     """
     kept = used(times)
     rows = [
@@ -47,6 +48,7 @@ def ack_checks(times: pl.DataFrame) -> pl.DataFrame:
         _unused(times),
         *_ended_by_silence(kept),
         _hours(kept),
+        _load(kept),
     ]
     return pl.DataFrame(rows, schema=ACK_CHECKS, orient="row")
 
@@ -117,15 +119,34 @@ def _lost(waits: Waits, late: np.ndarray[Any, np.dtype[np.bool_]], *, lost: bool
 
 
 def _hours(kept: pl.DataFrame) -> _Row:
-    quarters = (
+    note = "latency depends on the hour: one limit is wrong for some"
+    return _strata("hours", kept, pl.col("delegated_at").dt.hour() // 6, note)
+
+
+def _load(kept: pl.DataFrame) -> _Row:
+    """Handoffs that were delegated alike loaded are in one quarter; a lost one is no load: nobody is at it."""
+    at = kept["delegated_at"].to_physical().to_numpy()
+    ended = kept.filter(pl.col("ended") != SILENT)
+    begun = np.sort(ended["delegated_at"].to_physical().to_numpy())
+    over = np.sort(ended["delegated_at"].to_physical().to_numpy() + ended["silent_us"].to_numpy())
+    open_ = np.searchsorted(begun, at, side="left") - np.searchsorted(over, at, side="left")
+    quarter = (pl.col("open").rank("max") * 4 / pl.len()).ceil().cast(pl.Int64)
+    loaded = kept.with_columns(pl.Series("open", open_, dtype=pl.Int64)).with_columns(quarter=quarter)
+    note = "latency depends on how many handoffs are open: one limit is wrong under load or without"
+    return _strata("load", loaded, pl.col("quarter"), note)
+
+
+def _strata(check: str, kept: pl.DataFrame, stratum: pl.Expr, note: str) -> _Row:
+    """Ratio of the slowest to the fastest stratum of enough acknowledgements, by median latency."""
+    medians = (
         kept.filter(pl.col("ended") == ACKNOWLEDGED)
-        .group_by(pl.col("delegated_at").dt.hour() // 6)
+        .group_by(stratum.alias("stratum"))
         .agg(pl.len(), pl.col("silent_us").median().alias("median"))
-        .filter((pl.col("len") >= _STRATUM) & (pl.col("median") > 0))
+        .filter((pl.col("len") >= _STRATUM) & (pl.col("median") > 0))["median"]
+        .to_numpy()
     )
-    if quarters.height < 2:
-        return "hours", 0, kept.height, None, "ratio", False, None
-    medians = quarters["median"].to_numpy()
+    if medians.size < 2:
+        return check, 0, kept.height, None, "ratio", False, None
     ratio = float(medians.max() / medians.min())
-    note = "latency depends on the hour: one limit is wrong for some" if ratio > _UNEVEN else None
-    return "hours", quarters.height, kept.height, ratio, "ratio", ratio > _UNEVEN, note
+    uneven = ratio > _UNEVEN
+    return check, medians.size, kept.height, ratio, "ratio", uneven, note if uneven else None

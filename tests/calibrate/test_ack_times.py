@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import polars as pl
+import pytest
 
 from agentlens.calibrate.ack_checks import ack_checks
 from agentlens.calibrate.ack_times import ACK_TIMES, ack_times, observed_until_from, waits_of
@@ -122,3 +123,37 @@ def test_no_handoffs_are_no_error() -> None:
     """An empty frame gives empty silences and checks without warnings."""
     times = silences(("a", "accepted", 5)).clear()
     assert not ack_checks(times)["warn"].any()
+
+
+@pytest.mark.parametrize(("burst_s", "ratio", "warned"), [(100.0, 10.0, True), (10.0, 1.0, False)])
+def test_latency_under_load_shows_in_its_strata(burst_s: float, ratio: float, warned: bool) -> None:
+    """Sixty handoffs one at a time take 10 s each, sixty in a burst as long as said; hours tell nothing of it.
+
+    In the burst, one a second, up to sixty (or ten) are open; alone there is none but itself.
+    """
+    alone = [(f"a{n:02d}", 100.0 * n, 10.0) for n in range(60)]
+    burst = [(f"b{n:02d}", 7_000.0 + n, burst_s) for n in range(60)]
+    rows = [
+        row
+        for name, at, late in alone + burst
+        for row in ((name, "delegated", at), (name, "accepted", at + late))
+    ]
+    checks = {row["check"]: row for row in ack_checks(silences(*rows)).iter_rows(named=True)}
+    assert (checks["load"]["value"], checks["load"]["warn"]) == (pytest.approx(ratio), warned)
+    assert ("under load" in (checks["load"]["note"] or "")) == warned
+    assert checks["hours"]["value"] is None
+
+
+def test_lost_handoffs_are_no_load() -> None:
+    """Nobody is at them: forty that are silent for ever before forty that take 10 s leave one stratum of load."""
+    lost = [(f"a{n:02d}", "delegated", float(n)) for n in range(40)]
+    good = [
+        row
+        for n in range(40)
+        for row in (
+            (f"b{n:02d}", "delegated", 1_000.0 + 100 * n),
+            (f"b{n:02d}", "accepted", 1_010.0 + 100 * n),
+        )
+    ]
+    load = ack_checks(silences(*lost, *good)).row(by_predicate=pl.col("check") == "load", named=True)
+    assert (load["count"], load["value"], load["warn"]) == (0, None, False)
