@@ -138,7 +138,7 @@ def make_report(
         For data, labels or settings that can not be used.
     """
     from agentlens.merging import distinct_arguments
-    from agentlens.report.cases import check_link
+    from agentlens.report.links import check_link
     from agentlens.report.pages import report_page
     from agentlens.report.stamp import command, library_versions, profile_stamp
 

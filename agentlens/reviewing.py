@@ -160,7 +160,7 @@ def review_queue(
         For data, labels or settings that can not be used; when there is nothing to review.
     """
     from agentlens.report.blinded import queue_page
-    from agentlens.report.cases import check_link
+    from agentlens.report.links import check_link
     from agentlens.report.sampling import draw, with_controls
 
     check_link(link)

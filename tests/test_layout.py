@@ -167,6 +167,23 @@ def test_help_imports_no_data_library() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_each_door_opens_first() -> None:
+    """Every module that a verb or a user loads can be the first that is loaded: no circle depends on who came before."""
+    doors = [p for p in modules() if p.parent == PACKAGE or p.parent.name in {"verbs", "report"}]
+    names = [".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts) for p in doors]
+    names = [name for name in names if not name.endswith(("__init__", "__main__"))]
+    assert "agentlens.verbs.report" in names
+    code = (
+        "import importlib, sys\n"
+        f"for name in {names!r}:\n"
+        "    for loaded in [m for m in sys.modules if m.partition('.')[0] == 'agentlens']:\n"
+        "        del sys.modules[loaded]\n"
+        "    importlib.import_module(name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "path", [p for p in modules() if floor(p) != "datasets"], ids=lambda p: str(p.relative_to(PACKAGE))
 )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from agentlens.report.cases import address, letters
+from agentlens.report.cases import letters
 from agentlens.report.document import Case, Link, Page, Section, Step, render
+from agentlens.report.links import address
 from agentlens.report.strip import strip
 from agentlens.report.words import plural
 

@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from agentlens.report.bars import ROW, WIDTH, chart_of
-from agentlens.report.cases import address, check_link
 from agentlens.report.document import Page, Picture, Section, render
+from agentlens.report.links import address, check_link
 from agentlens.report.listing import listing
 from agentlens.report.palette import NEUTRAL
 from agentlens.report.states import layered

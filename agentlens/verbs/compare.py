@@ -8,7 +8,7 @@ import polars as pl
 
 from agentlens.comparing import MEASURES, Comparison, compare
 from agentlens.errors import SettingsError
-from agentlens.report.cases import check_link
+from agentlens.report.links import check_link
 from agentlens.verbs.console import cell, console, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables, write_text
 from agentlens.verbs.waiting import tell

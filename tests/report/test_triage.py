@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from agentlens.errors import SettingsError
-from agentlens.report.cases import address, check_link
+from agentlens.report.links import address, check_link
 from agentlens.report.pages import report_page
 from agentlens.report.sampling import draw
 from tests.report.made import events, lane, material
