@@ -260,7 +260,7 @@ def test_paper_holds_all_tabs_and_all_rows(opened: Browser) -> None:
 
 
 def test_a_labelled_report_and_a_comparison_draw_too(browser: Browser, folder: Path) -> None:
-    """Ten charts in one, one in the other; no complaint."""
+    """Eleven charts in one, ten where no onset is known, one in the comparison; no complaint."""
     browser.send("Emulation.setEmulatedMedia", media="", features=[])
     frame, labels = fleet()
     hostile = frame.with_columns(tool=pl.lit(SCRIPT), run_id=pl.concat_str("run_id", pl.lit(QUOTE)))
@@ -268,8 +268,8 @@ def test_a_labelled_report_and_a_comparison_draw_too(browser: Browser, folder: P
     blind = told.with_columns(onset_seq=None, scope=pl.lit("run"))  # nobody knows where the incidents began
     sides = compare(hostile, against="gemini_cli", labels=told).html()
     for name, html, charts in (
-        ("labelled", report_page(material(hostile), labels=told).html, 10),
-        ("blind", report_page(material(hostile), labels=blind).html, 9),
+        ("labelled", report_page(material(hostile), labels=told).html, 11),
+        ("blind", report_page(material(hostile), labels=blind).html, 10),
         ("sides", sides, 1),
     ):
         path = folder / f"{name}.html"
