@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _rate(amount: int | None, seconds: float | None, unit: float = 1.0) -> float
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What work in a process of its own took: the best of its repeats, the peak of all, and what the last gave."""
+    """What work in a process of its own took: the middle of its repeats, the peak of all, and what the last gave."""
 
     seconds: float
     cpu_s: float
@@ -84,7 +85,8 @@ def alone(work: str, *arguments: Any, repeats: int = 1, family: bool = False) ->
         ``module:function``. The function gets ``arguments`` (anything JSON can say), makes ready without being
         timed, and returns what is timed: a function without arguments that gives what JSON can say.
     repeats
-        How often it is called; the least wall time and the least processor time count.
+        How often it is called; the median of wall times and that of processor times count. (The least would be
+        steadier, but small sizes are repeated and large ones are not: growth would look worse than it is.)
     family
         Whether it starts processes whose memory counts; then the sum over all of them is watched (shared pages
         count in each), else the process is asked for its own peak.
@@ -120,7 +122,8 @@ def child() -> None:
         told = work()
         wall.append(time.perf_counter() - began)
         busy.append(_busy() - worked)
-    print(json.dumps({"seconds": min(wall), "cpu_s": min(busy), "peak_bytes": own_peak(), "told": told}))
+    middle = {"seconds": median(wall), "cpu_s": median(busy)}
+    print(json.dumps({**middle, "peak_bytes": own_peak(), "told": told}))
 
 
 def own_peak() -> int:
@@ -143,15 +146,11 @@ def _busy() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
-def best(work: Callable[[], object], repeats: int = 3) -> tuple[float, float]:
-    """Least wall time and least processor time of a few repeats in this process, in seconds."""
-    wall, busy = [], []
-    for _ in range(repeats):
-        began, worked = time.perf_counter(), _busy()
-        work()
-        wall.append(time.perf_counter() - began)
-        busy.append(_busy() - worked)
-    return min(wall), min(busy)
+def once(work: Callable[[], object]) -> tuple[float, float]:
+    """Wall time and processor time of work in this process, in seconds."""
+    began, worked = time.perf_counter(), _busy()
+    work()
+    return time.perf_counter() - began, _busy() - worked
 
 
 def growing(measure: Callable[[int, float], Row], full: float) -> Iterator[Row]:

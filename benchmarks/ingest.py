@@ -38,15 +38,15 @@ def _at(times: int, size: float) -> Row:
             alone("benchmarks.ingest:ingest", str(source), str(Path(folder, f"lake{n}")), family=True)
             for n in range(3)
         ]
-    least = min(tries, key=lambda one: one.seconds)
-    return least.row(
+    middle = sorted(tries, key=lambda one: one.seconds)[1]
+    return middle.row(
         "OTLP lines into a lake",
         growth=times,
-        events=least.told,
+        events=middle.told,
         bytes=written,
         ratios={
-            "speed of ingest / orjson.loads (at least 0.5)": plain.seconds / least.seconds,
-            "processor time, ingest / orjson.loads": least.cpu_s / plain.cpu_s,
+            "speed of ingest / orjson.loads (at least 0.5)": plain.seconds / middle.seconds,
+            "processor time, ingest / orjson.loads": middle.cpu_s / plain.cpu_s,
         },
         told={"spans": spans, "orjson.loads MB/s": written / 1e6 / plain.seconds},
     )

@@ -21,7 +21,7 @@ from agentlens.detect.loops import loops
 from agentlens.detect.rules import laps
 from agentlens.lake import Lake
 from benchmarks._lake import kept
-from benchmarks._measure import Row, Taken, alone, best, growing
+from benchmarks._measure import Row, Taken, alone, growing, once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,7 +189,7 @@ def _literal(lake: Path) -> float | None:
         for row in head.with_columns(pl.col("at", "ended_at").to_physical()).iter_rows(named=True)
     ]
     told = []
-    taken, _ = best(
+    taken, _ = once(
         lambda: told.append(
             [
                 f.verdict
@@ -197,7 +197,6 @@ def _literal(lake: Path) -> float | None:
                 for f in verdicts.findings(lane, rules.laps())
             ]
         ),
-        repeats=1,
     )
     if told[0] != loops(head.lazy(), laps()).collect()["verdict"].to_list():
         raise SystemExit("engine and literal detector disagree")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentlens.detect.resets import resets
 from agentlens.model.branch import branches_frame
 from agentlens.model.raw import RawBranch
-from benchmarks._measure import Row, alone, best, growing
+from benchmarks._measure import Row, alone, growing, once
 from tests.oracle.resets import judge
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _at(times: int, count: float) -> Row:
     told = branches(round(count))
     taken = alone("benchmarks.resets:judging", len(told), repeats=3)
     right = judge(told)
-    literal = best(lambda: judge(told), repeats=1)
+    literal = once(lambda: judge(told))
     judged = resets(_typed(told).lazy()).select("branch_id", "state").collect(engine="in-memory")
     differing = sum(right[name]["state"] != state for name, state in judged.iter_rows())
     return taken.row(
