@@ -129,6 +129,12 @@ def told(what: str) -> Iterator[None]:
         raise EngineError(f"{what}: {_line(error)}") from None
 
 
+_PACKAGES = (
+    "; accepted: a Python on the workers that has this package and what it needs, in the driver's versions "
+    "(docs/cluster.md, Setting it up)"
+)
+
+
 def _line(error: BaseException) -> str:
     """The line of an error that says most: what Python raised in a worker, else the first."""
     text = str(getattr(error, "java_exception", None) or error)
@@ -138,7 +144,8 @@ def _line(error: BaseException) -> str:
     if any(line.startswith("Traceback") for line in lines):
         raised = [line for line in lines if _names_error(line)]
         if raised:
-            return _without_module(raised[-1])
+            said = _without_module(raised[-1])
+            return f"{said}{_PACKAGES}" if said.startswith(("ModuleNotFoundError", "ImportError")) else said
     return lines[0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from agentlens.distribute.engine import told
@@ -11,6 +12,18 @@ _PUT_IN_ONE_STEP = frozenset(
     {"s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"}
 )
 """Object stores: a file appears whole when it is closed, and a rename would be a copy."""
+
+
+def system_of(jvm: Any, conf: Any, path: str) -> tuple[Any, Any]:
+    """Return the file system of a path and the path in it.
+
+    A relative path of this machine begins where this process stands now, not where Java was started.
+    """
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    system = place.getFileSystem(conf)
+    if not place.isAbsolute() and system.getUri().getScheme() == "file":
+        place = jvm.org.apache.hadoop.fs.Path(Path.cwd().as_posix(), path.removeprefix("file:"))
+    return system, place
 
 
 class Files:
@@ -27,8 +40,7 @@ class Files:
         with told(root):
             self._jvm = session._jvm  # noqa: SLF001 - the only way to Hadoop's file systems
             conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-            top = self._jvm.org.apache.hadoop.fs.Path(root)
-            system = top.getFileSystem(conf)
+            system, top = system_of(self._jvm, conf, root)
             self.root: str = system.makeQualified(top).toString().rstrip("/")
             self.scheme: str = system.getUri().getScheme()
             # Checksums beside local files would no longer fit once another program has written the file.

@@ -38,7 +38,7 @@ class WorkerNormaliser:
             tables=normaliser.tables,
             keep_content=normaliser.keep_content,
             fingerprint=normaliser.fingerprint,
-            key_file=None if key_file is None else str(key_file),
+            key_file=None if key_file is None else str(Path(key_file).absolute()),
         )
 
     def made(self) -> Normaliser:

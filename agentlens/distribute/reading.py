@@ -58,11 +58,14 @@ class Reading:
 
 
 def task_text(task: Task) -> str:
-    """Write a task as text, so that nothing but data is sent."""
+    """Write a task as text, so that nothing but data is sent.
+
+    Paths are whole: every worker stands in a folder of its own.
+    """
     pieces = [
         {
             **{name: getattr(piece, name) for name in ("source_id", "digest", "format", "sql")},
-            "source": {**asdict(piece.source), "path": str(piece.source.path)},
+            "source": {**asdict(piece.source), "path": str(piece.source.path.absolute())},
         }
         for piece in task.pieces
     ]

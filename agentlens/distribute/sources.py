@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentlens.distribute.engine import told
+from agentlens.distribute.files import system_of
 from agentlens.errors import InputError
 from agentlens.lake.plan import Planned, missed, source_id, stale
 from agentlens.readers.source import Source
@@ -48,9 +49,8 @@ def is_local(session: Any, paths: Iterable[str]) -> bool:
 
 def _system(session: Any, path: str) -> tuple[Any, Any]:
     with told(path):
-        place = session._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001
         conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        return place.getFileSystem(conf), place
+        return system_of(session._jvm, conf, path)  # noqa: SLF001
 
 
 def listed(session: Any, paths: Sequence[str]) -> tuple[list[Listed], list[Planned]]:

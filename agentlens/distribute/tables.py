@@ -99,13 +99,13 @@ class SparkTables:
 
         The path is any that Spark reaches. What stands under these names is replaced.
         """
-        written = []
+        files, written = Files(self.made.sparkSession, path), []
         for name in self.names:
             written.append(f"{path.rstrip('/')}/{name}.parquet")
             with told(written[-1]):
-                self[name].write.mode("overwrite").parquet(written[-1])
+                self[name].write.mode("overwrite").parquet(files.at(f"{name}.parquet"))
         text = json.dumps(self.metadata, indent=2, sort_keys=True) + "\n"
-        Files(self.made.sparkSession, path).write("metadata.json", text.encode("utf-8", "backslashreplace"))
+        files.write("metadata.json", text.encode("utf-8", "backslashreplace"))
         return written
 
     def close(self) -> None:

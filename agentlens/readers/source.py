@@ -192,8 +192,13 @@ class Source:
         return bool(second)
 
     def siblings(self) -> Path | None:
-        """Return the folder the file stands in; None for a pipe."""
-        return None if self.piped or self.name == "stdin" else self.path.parent
+        """Return the folder the file stands in, None for a pipe.
+
+        It is a whole path, so that it and the folders above it have names from wherever the command was typed.
+        """
+        if self.piped or self.name == "stdin":
+            return None
+        return Path(os.path.normpath(self.path.absolute())).parent  # links keep the names they have
 
     def place(self) -> str:
         """Return a digest of where the file really is, 32 hex characters, whatever it is called by.

@@ -17,7 +17,7 @@ from tests.distribute import exports
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Spark with two workers."""
+    """Spark with two workers; AGENTLENS_SPARK_MASTER names another master, with workers on this machine."""
     if lacks := engine.missing():
         pytest.skip(lacks)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -38,7 +38,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # sockets of the gateway end with the JVM
-        found = engine.start("local[2]", settings)
+        found = engine.start(os.environ.get("AGENTLENS_SPARK_MASTER", "local[2]"), settings)
         yield found
         found.stop()
 

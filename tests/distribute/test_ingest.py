@@ -83,6 +83,29 @@ def test_the_lake_is_that_of_a_local_ingest(
     assert "later" in agentlens.loops(made).runs["run_id"].to_list()
 
 
+@pytest.mark.parametrize("local", [True, False], ids=["workers_open_files", "spark_brings_files"])
+def test_relative_paths_begin_where_the_command_is_typed(
+    session: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, local: bool
+) -> None:
+    """Java and the workers stand in folders of their own: sources, lake, key file and tables are found all the same."""
+    if not local:
+        monkeypatch.setattr(steps, "is_local", lambda *_: False)
+    monkeypatch.chdir(tmp_path)
+    key = Path("folder", "key")
+    key.parent.mkdir()
+    key.write_text("a key that stands in a file of this test")
+    key.chmod(0o400)
+    normaliser = replace(exports.normaliser(), key=Key.load(file=key))
+    told = spark.ingest(session, source.name, into="made", normaliser=normaliser, key_file=str(key))
+    assert told == ingest([source.name], Path("wanted"), normaliser=normaliser, workers=1)
+    same(tmp_path / "made", tmp_path / "wanted", places=local)
+    with spark.loops(session, "made") as found:
+        assert_frame_equal(found.fetch("episodes"), agentlens.loops("wanted").episodes)
+        assert found.write("tables/loops")[0].startswith("tables/loops/")
+    assert (tmp_path / "tables" / "loops" / "metadata.json").is_file()
+    assert list((tmp_path / "tables" / "loops" / "verdicts.parquet").glob("*.parquet"))
+
+
 def test_content_is_kept_where_asked(session: Any, source: Path, tmp_path: Path) -> None:
     """The columns of kept content go through Spark too."""
     normaliser = exports.normaliser(keep_content=True)

@@ -154,6 +154,10 @@ def test_the_last_line_of_a_worker_is_what_is_told() -> None:
     assert (
         engine._line(RuntimeError("[PATH_NOT_FOUND] no such path\nmore")) == "[PATH_NOT_FOUND] no such path"
     )
+    lacks = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'agentlens'\n"
+    assert engine._line(RuntimeError(lacks)).startswith(
+        "ModuleNotFoundError: No module named 'agentlens'; accepted: a Python on the workers"
+    )
 
 
 def test_a_task_is_plain_text() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentlens.readers import registry
-from agentlens.readers.source import Source
+from agentlens.readers.source import Source, expand
 from tests.readers.merging import merged, of_kind
 from tests.readers.reading import records
 from tests.readers.test_real_loops import events as assembled
@@ -75,6 +75,21 @@ def test_one_event_a_file_is_one_run_of_the_folder(tmp_path: Path) -> None:
     assert (tool["ended_at"] - tool["at"]).total_seconds() == 2
     (record, *_), _ = records(paths[1])
     assert record.args == {"command": "ls"}
+
+
+@pytest.mark.parametrize(
+    ("standing", "given"),
+    [(".", "conv-1"), ("conv-1", "events"), ("conv-1/events", "."), ("conv-1/events", "../..")],
+)
+def test_the_run_is_named_alike_from_wherever_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: str, given: str
+) -> None:
+    folder_of(tmp_path, user(), action("a", 1, command="ls"), seen("a", 3, "x"))
+    state = {"id": "x", "agent": {}, "workspace": {}, "execution_status": "finished"}
+    (tmp_path / "conv-1" / "base_state.json").write_text(json.dumps(state))
+    monkeypatch.chdir(tmp_path / standing)
+    frame = assembled([source.path for source in expand([given])])
+    assert frame["run_id"].unique().to_list() == ["conv-1"]
 
 
 def test_files_lists_and_lines_give_the_same(tmp_path: Path) -> None:
