@@ -160,7 +160,8 @@ class Ingest:
                 and not reads[one.source_id].refused
             ):
                 reads[one.source_id].digest = one.digest or one.source.digest()  # read in ranges
-        found = [told_of(self._decided(one, reads), reads) for one in found]
+        known = self.manifest.sources
+        found = [told_of(self._decided(one, reads), reads, known, self.settings) for one in found]
         refuse_all(found)
         same = {one.source_id for one in found if one.status == "unchanged"}
         reads = {key: read for key, read in reads.items() if key not in same}

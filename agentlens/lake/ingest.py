@@ -170,7 +170,7 @@ class _Ingest:
         parts: dict[str, list[Path]],
         folder: Path,
     ) -> IngestReport:
-        planned = [told_of(one, reads) for one in planned]
+        planned = [told_of(one, reads, self.manifest.sources, self.settings) for one in planned]
         refuse_all(planned)
         kept = [one for one in planned if one.read]
         if not kept:

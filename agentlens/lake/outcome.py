@@ -18,12 +18,30 @@ if TYPE_CHECKING:
     from agentlens.lake.reading import PieceRead
 
 
-def told_of(one: Planned, reads: Mapping[str, PieceRead]) -> Planned:
-    """Return a planned source as it stands after reading: refused where it turned out not to be readable."""
+def told_of(
+    one: Planned, reads: Mapping[str, PieceRead], known: Mapping[str, SourceEntry], settings: Settings
+) -> Planned:
+    """Return a planned source as it stands after reading.
+
+    It is refused where it turned out not to be readable, and where nothing at all came of a source that the lake
+    ``known`` holds rows of: another format or mapping than its own must not empty a lake.
+    """
     read = reads.get(one.source_id)
-    if read is None or not read.refused:
+    if read is None:
         return one
-    return replace(one, status="refused", reason=read.refused)
+    if read.refused:
+        return replace(one, status="refused", reason=read.refused)
+    if read.rows or not one.read:
+        return one
+    way = "through the mapping" if settings.sql is not None else f"as {read.format}"
+    why = f": {read.faults[0].reason}" if read.faults else ""
+    before = known.get(one.source.name)
+    if before is not None and before.records + before.receipts + before.branches:
+        stays = "what was read of it before stays; agentlens forget deletes runs"
+        return replace(
+            one, status="refused", reason=f"{one.source.name}: no record was read {way}{why}; {stays}"
+        )
+    return one if read.faults else replace(one, reason=one.reason or f"no record was read {way}")
 
 
 def refuse_all(planned: Sequence[Planned]) -> None:

@@ -79,6 +79,11 @@ class PieceRead:
     last_at: int | None = None
     refused: str = ""
 
+    @property
+    def rows(self) -> int:
+        """How many records, receipts and branches were read."""
+        return self.records + self.receipts + self.branches
+
     def add(self, other: PieceRead) -> None:
         """Take in another piece of the same source."""
         self.format, self.format_version = other.format or self.format, other.format_version

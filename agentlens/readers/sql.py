@@ -171,6 +171,8 @@ def _rows(text: str, source: Source, report: Report) -> Iterator[Record]:
             except duckdb.Error as again:
                 report.quarantine(0, f"DuckDB cannot read it: {_first_line(again)}", "byte")
                 return
+    if not rows:
+        report.quarantine(0, "the mapping gives no row of it", "byte")
     for number, row in enumerate(rows):
         try:
             yield native.event(row, (number, 0), report)

@@ -73,7 +73,10 @@ def show(report: IngestReport, lake: str) -> None:
     )
     print_table(out, "Would be read" if report.dry_run else "Read", by_format, limit=60)
     unknown = pl.Series([_passed_over(source) for source in report.sources], dtype=pl.Boolean)
-    wanting = frame.filter((~pl.col("status").is_in(_QUIET) | (pl.col("quarantined") > 0)) & ~unknown)
+    quiet = pl.col("status").is_in(_QUIET) & (pl.col("quarantined") == 0)
+    if report.nothing_read:
+        quiet &= pl.col("reason") == ""
+    wanting = frame.filter(~quiet & ~unknown)
     if wanting.height:
         brief = pl.col("reason").str.split("; accepted:").list.first()  # the whole is on standard error
         shown = wanting.select("source", "status", "format", "quarantined", brief)

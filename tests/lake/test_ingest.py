@@ -266,6 +266,41 @@ def test_source_that_cannot_be_read_any_more_keeps_its_rows(tmp_path):
     assert events(tmp_path / "lake").group_by("run_id").len().sort("run_id").rows() == [("r", 5), ("s", 6)]
 
 
+@pytest.mark.parametrize(
+    "how", [{"format": "codex"}, {"sql": "SELECT run_id, tool FROM read_json(getvariable('source')) WHERE false"}]
+)
+def test_reading_that_gives_nothing_takes_nothing_away(tmp_path, how):
+    """A wrong format, or a mapping that matches nothing, is refused for a source that has rows in the lake."""
+    source, other = write(tmp_path / "a.ndjson", *run_of("r")), write(tmp_path / "b.ndjson", *run_of("s"))
+    put([source, other], tmp_path / "lake")
+    before = tree(tmp_path / "lake")
+    with pytest.raises(InputError, match=r"no record was read .*stays") as raised:
+        put(source, tmp_path / "lake", **how)
+    assert ("the mapping gives no row" if "sql" in how else "payload") in str(raised.value)
+    assert {**tree(tmp_path / "lake"), ".lock": ""} == {**before, ".lock": ""}
+    assert statuses(put(source, tmp_path / "lake")) == ["unchanged"]
+
+
+def test_source_whose_records_are_all_gone_keeps_its_rows_and_the_rest_goes_on(tmp_path):
+    """A file all of whose lines are set aside now is refused; one that shrank to other records is not."""
+    gone, shrunk = write(tmp_path / "a.ndjson", *run_of("r")), write(tmp_path / "b.ndjson", *run_of("s"))
+    put([gone, shrunk], tmp_path / "lake")
+    write(gone, {"record": "event", "kind": 3})
+    write(shrunk, event("t", 0))
+    report = put([gone, shrunk], tmp_path / "lake")
+    assert statuses(report) == ["refused", "changed"]
+    assert sorted(Lake.open(tmp_path / "lake").events().collect()["run_id"].unique()) == ["r", "t"]
+    assert Lake.open(tmp_path / "lake").quarantine().collect().is_empty()
+
+
+def test_source_without_any_record_says_so(tmp_path):
+    """Where nothing was set aside and nothing came, the reason is told."""
+    source = tmp_path / "s.jsonl"
+    source.write_text('{"type":"summary","summary":"x","leafUuid":"u"}\n')
+    (line,) = put(source, tmp_path / "lake").sources
+    assert (line.status, line.records, line.reason) == ("new", 0, "no record was read as claude-code")
+
+
 def test_dry_run_says_and_does_nothing(tmp_path):
     """A dry run tells what would be read; there is no lake afterwards."""
     source = write(tmp_path / "a.ndjson", *run_of("r"))
