@@ -123,12 +123,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"agentlens {args.verb}: out of memory; {ALL_WHOLE}", file=sys.stderr)
         return BAD_INPUT
     except BaseException as error:
+        if type(error).__module__ == "polars.exceptions" and (why := _damage(error, args)):
+            print(f"agentlens {args.verb}: {why}", file=sys.stderr)
+            return BAD_INPUT
         if type(error).__name__ != PANIC:
             raise
         reason = str(error).partition("\n")[0]
         print(f"agentlens {args.verb}: the engine stopped: {reason}; {ALL_WHOLE}", file=sys.stderr)
         return BAD_INPUT
     return code
+
+
+def _damage(error: BaseException, args: argparse.Namespace) -> str | None:
+    """Say which file of a lake that was named is damaged."""
+    from agentlens.lake.damage import why
+    from agentlens.verbs.console import plain
+
+    told = why(error, [value for value in vars(args).values() if isinstance(value, str) and value])
+    return told and plain(told)
 
 
 def _is_starved(error: BaseException | None) -> bool:

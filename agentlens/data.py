@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from agentlens.errors import InputError
+from agentlens.errors import InputError, LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,8 +85,22 @@ def is_there(path: str | Path) -> bool:
 
 
 def is_lake(path: Path) -> bool:
-    """Whether a folder holds a lake's manifest."""
-    return path.is_dir() and (path / "manifest.json").is_file()
+    """Whether a folder holds a lake's manifest.
+
+    Raises
+    ------
+    LakeError
+        It holds the files of a lake and no manifest.
+    """
+    if not path.is_dir():
+        return False
+    if (path / "manifest.json").is_file():
+        return True
+    from agentlens.lake.folder import CUT, is_cut
+
+    if is_cut(path):
+        raise LakeError(CUT.format(lake=path))
+    return False
 
 
 def open_data(

@@ -26,7 +26,7 @@ from agentlens.distribute.tables import kept
 from agentlens.distribute.types import spark_schema
 from agentlens.distribute.writing import Writer, placed, sweep
 from agentlens.errors import InputError, LakeError
-from agentlens.lake.folder import opened
+from agentlens.lake.folder import CUT, cut_off, opened
 from agentlens.lake.forgotten import OF_SOURCES, heir, lost
 from agentlens.lake.manifest import MANIFEST, Manifest, forgotten_in
 from agentlens.lake.names import SESSIONS, Names
@@ -34,7 +34,7 @@ from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
 from agentlens.lake.plan import Planned, Settings, known_again, missed, plan, tasks
 from agentlens.lake.reading import table_schemas
 from agentlens.lake.rewrite import QUARANTINE, buckets_for
-from agentlens.lake.store import ASIDE, bucket_of, forgotten_mark
+from agentlens.lake.store import ASIDE, FOLDERS, bucket_of, forgotten_mark
 from agentlens.lake.summary import report_of
 from agentlens.readers.registry import FORMATS
 from agentlens.readers.source import expand
@@ -405,6 +405,16 @@ def _marks(session: Any, lake: str) -> list[str]:
     return forgotten_in(data, f"{lake}/{MANIFEST}")
 
 
+def refuse_foreign(files: Files, into: str) -> None:
+    """Raise `LakeError` where a folder without a manifest holds more than a first ingest that was killed leaves."""
+    there = list(files.sizes())
+    mine = tuple(f"{name}/" for name in FOLDERS)
+    if any(not path.startswith((ASIDE, *mine)) for path in there):
+        raise LakeError(f"{into}: holds files and is no lake; accepted: a lake, or a new or empty folder")
+    if cut_off(there, killed=any(path.startswith(ASIDE) for path in there)):
+        raise LakeError(CUT.format(lake=into))
+
+
 def ingested(
     session: Any,
     sources: Sequence[str],
@@ -427,8 +437,8 @@ def ingested(
             held.enter_context(opened(Path(_path(files.root))))  # the same lock as on one machine
         before = files.read(MANIFEST)
         manifest = Manifest() if before is None else Manifest.from_json(before, f"{into}/{MANIFEST}")
-        if before is None and files.scheme != "file" and files.sizes():
-            raise LakeError(f"{into}: holds files and is no lake; accepted: a lake, or a new or empty folder")
+        if before is None and files.scheme != "file":
+            refuse_foreign(files, into)
         if forgotten is not None:
             manifest = heir(manifest, _marks(own, forgotten), into)
         if before is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -13,10 +14,10 @@ import polars as pl
 from agentlens.errors import LakeError
 from agentlens.lake import manifest as manifests
 from agentlens.lake.lock import LOCK, locked
-from agentlens.lake.store import ASIDE, FOLDERS
+from agentlens.lake.store import ASIDE, FOLDERS, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from agentlens.lake.manifest import Manifest
 
@@ -41,9 +42,7 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
             )
     try:
         with locked(lake):
-            for left in lake.glob(f"{ASIDE}*"):  # by an ingest that was killed
-                shutil.rmtree(left, ignore_errors=True)
-            yield manifests.load(lake)
+            yield from _cleared(lake)
     except (OSError, pl.exceptions.ComputeError) as error:
         what = getattr(error, "strerror", None) or _plainly(str(error))
         raise LakeError(f"{lake}: writing failed, the lake is as it was: {what}") from None
@@ -56,6 +55,52 @@ def opened(lake: Path) -> Iterator[Manifest | None]:
     finally:
         if made and not (lake / manifests.MANIFEST).exists():
             shutil.rmtree(lake, ignore_errors=True)
+
+
+def _cleared(lake: Path) -> Iterator[Manifest | None]:
+    """Clear what a killed ingest left, give the manifest, and leave no files behind where none came of it."""
+    left = sorted(lake.glob(f"{ASIDE}*"))
+    held = manifests.load(lake)
+    if held is None:
+        if is_cut(lake):
+            raise LakeError(CUT.format(lake=lake))
+        sweep(lake, None)
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield held
+    finally:
+        if held is None and not (lake / manifests.MANIFEST).exists():
+            sweep(lake, None)
+
+
+CUT = (
+    "{lake}: holds files of a lake but no manifest.json, as a copy that was cut off does; accepted: a lake copied with "
+    "all its files, or a new or empty folder"
+)
+
+
+def is_cut(lake: Path) -> bool:
+    """Whether a folder without a manifest holds what may be left of a whole lake."""
+    found = (
+        path.relative_to(lake).as_posix() for name in FOLDERS for path in (lake / name).rglob("*.parquet")
+    )
+    return cut_off(found, killed=any(lake.glob(f"{ASIDE}*")))
+
+
+def cut_off(paths: Iterable[str], *, killed: bool) -> bool:
+    """Whether files, by their paths in a folder without a manifest, may be what is left of a whole lake.
+
+    A first ingest that was ``killed`` leaves files too: all of the first generation, beside a folder of its parts.
+    """
+    generations = {found["generation"] for path in paths if (found := _STORED.fullmatch(path))}
+    return bool(generations - {"000001"}) or (bool(generations) and not killed)
+
+
+_STORED = re.compile(
+    rf"(?:{'|'.join(FOLDERS)})/(?:bucket=\d{{4}}/)?g(?P<generation>\d{{6}})(?:\.parquet|/.+\.parquet)"
+)
+"""Files of a lake: as the local ingest names them, and as Spark does, in a folder a generation."""
 
 
 def _plainly(text: str) -> str:

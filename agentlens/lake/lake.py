@@ -10,7 +10,7 @@ import polars as pl
 
 from agentlens.errors import LakeError
 from agentlens.lake import manifest as manifests
-from agentlens.lake.folder import LABELS
+from agentlens.lake.folder import CUT, LABELS, is_cut
 from agentlens.lake.names import SESSIONS
 from agentlens.lake.reading import table_schemas
 from agentlens.lake.rewrite import QUARANTINE
@@ -72,6 +72,8 @@ class Lake:
         lake = Path(path)
         manifest = manifests.load(lake)
         if manifest is None:
+            if is_cut(lake):
+                raise LakeError(CUT.format(lake=lake))
             raise LakeError(f"{lake}: no lake here; accepted: a folder that agentlens ingest wrote")
         manifests.check_files(lake, manifest)
         return cls(lake, manifest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -12,10 +12,11 @@ from polars.testing import assert_frame_equal
 
 from agentlens.cli import main
 from agentlens.distribute import engine
+from agentlens.distribute.ingest import refuse_foreign
 from agentlens.distribute.reading import Reading, task_text
 from agentlens.distribute.types import arrow_schema, from_batch, spark_schema, to_batches
 from agentlens.distribute.whole import whole_runs
-from agentlens.errors import EngineError, SchemaError
+from agentlens.errors import EngineError, LakeError, SchemaError
 from agentlens.model.branch import BRANCHES
 from agentlens.model.event import EVENTS, TIME
 from agentlens.model.handoff import HANDOFFS, OPERATIONS
@@ -169,3 +170,30 @@ def test_a_task_is_plain_text() -> None:
 
     piece = Piece(source=Source(name="n", path=Path("/a/b"), start=3, stop=9, first_line=2), source_id="s")
     assert '"stop":9' in task_text(Task(number=1, pieces=(piece,), folder=Path()))
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ([], None),
+        (["notes.txt"], "is no lake"),
+        (["records/g000001/bucket=3/part-0.parquet", ".aside-spark-g000001/part-0.parquet"], None),
+        (["records/g000001/bucket=3/part-0.parquet"], "cut off"),
+        (["events/bucket=0003/g000001.parquet"], "cut off"),
+        (["records/g000002/bucket=3/part-0.parquet", ".aside-spark-g000002/part-0.parquet"], "cut off"),
+    ],
+)
+def test_a_folder_without_a_manifest_is_taken_only_where_nothing_is_lost(
+    there: list[str], said: str | None
+) -> None:
+    """On an object store: empty, or what a first ingest that was killed leaves; never the rest of a lake."""
+
+    class Folder:
+        def sizes(self) -> dict[str, int]:
+            return dict.fromkeys(there, 1)
+
+    if said is None:
+        refuse_foreign(cast("Any", Folder()), "s3a://b/lake")
+    else:
+        with pytest.raises(LakeError, match=said):
+            refuse_foreign(cast("Any", Folder()), "s3a://b/lake")

@@ -267,7 +267,8 @@ def test_source_that_cannot_be_read_any_more_keeps_its_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "how", [{"format": "codex"}, {"sql": "SELECT run_id, tool FROM read_json(getvariable('source')) WHERE false"}]
+    "how",
+    [{"format": "codex"}, {"sql": "SELECT run_id, tool FROM read_json(getvariable('source')) WHERE false"}],
 )
 def test_reading_that_gives_nothing_takes_nothing_away(tmp_path, how):
     """A wrong format, or a mapping that matches nothing, is refused for a source that has rows in the lake."""

@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
+import agentlens
+from agentlens.cli import main
 from agentlens.errors import LakeError
 from agentlens.lake import Lake, ingest, rewrite, store
+from agentlens.lake.folder import is_cut
 from agentlens.lake.lock import locked
 from agentlens.lake.manifest import SCHEMA_VERSION
 from agentlens.lake.reading import Piece, Task
@@ -237,3 +240,73 @@ def test_killed_at_any_moment(tmp_path, seed):
 def test_killed_at_fifty_more_moments(tmp_path, seed):
     """The same at fifty other moments."""
     _kill_at_random(tmp_path, seed)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_copy_without_its_manifest_is_neither_read_nor_written_over(tmp_path, generation):
+    """What is left of a lake stays: an ingest would begin a new lake in its place."""
+    lake = tmp_path / "lake"
+    for number in range(generation):
+        put(write(tmp_path / "a.ndjson", *run_of("r", 5 + number)), lake)
+    (lake / "manifest.json").unlink()
+    before = {name: digest for name, digest in tree(lake).items() if name != ".lock"}
+    with pytest.raises(LakeError, match=r"no manifest\.json, as a copy that was cut off"):
+        put(tmp_path / "a.ndjson", lake)
+    with pytest.raises(LakeError, match=r"no manifest\.json"):
+        Lake.open(lake)
+    with pytest.raises(LakeError, match=r"no manifest\.json"):
+        agentlens.loops(lake)
+    assert {name: digest for name, digest in tree(lake).items() if name != ".lock"} == before
+
+
+def test_first_ingest_that_was_killed_is_run_again(tmp_path):
+    """It leaves files of the first generation beside a folder of parts, and no manifest."""
+    source, lake = write(tmp_path / "a.ndjson", *run_of("r")), tmp_path / "lake"
+    put(source, lake)
+    (lake / "manifest.json").unlink()
+    (lake / ".aside-x").mkdir()
+    (lake / "events" / "bucket=0000").mkdir(exist_ok=True)
+    (lake / "events" / "bucket=0000" / "g000001.parquet").write_bytes(b"half of")
+    put(source, lake)
+    assert events(lake).height == 5
+
+
+def test_first_ingest_that_fails_leaves_an_empty_folder_empty(tmp_path, monkeypatch):
+    """So that the next one may begin there."""
+    source, lake = write(tmp_path / "a.ndjson", *run_of("r")), tmp_path / "lake"
+    lake.mkdir()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentlens.lake.manifest.save", full)
+        with pytest.raises(LakeError, match="No space"):
+            put(source, lake)
+    assert not list(lake.rglob("*.parquet"))
+    put(source, lake)
+    assert events(lake).height == 5
+
+
+def test_own_files_called_like_a_lakes_are_no_lake(tmp_path):
+    """Only names that a lake gives its files make a folder one that was cut off."""
+    assert not is_cut(tmp_path)
+    for name in ("events/games.parquet", "events/g000001.parquet.bak", "records/2026/g1.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert not is_cut(tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["loops", "handoffs", "health", "report"])
+def test_zeros_inside_a_file_are_one_line(tmp_path, capsys, verb):
+    """A copy in pieces has files of the right size: what cannot be decoded is named, with exit code 2."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *[row for n in range(40) for row in run_of(f"r{n}", 20)]), lake)
+    victim = min((lake / "events").rglob("*.parquet"))
+    data = bytearray(victim.read_bytes())
+    data[8 : len(data) // 2] = bytes(len(data) // 2 - 8)
+    victim.write_bytes(data)
+    more = ["--out", str(tmp_path / "out")] if verb == "report" else []
+    assert main([verb, str(lake), *more]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"agentlens {verb}: {lake}: {victim.relative_to(lake).as_posix()} is damaged (")

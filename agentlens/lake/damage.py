@@ -1,0 +1,48 @@
+"""Which file of a lake cannot be read any more: asked only after reading has failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agentlens.errors import LakeError
+from agentlens.lake.lake import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def damaged(lake: Path) -> str | None:
+    """Return the path, inside the lake, of the first file that is not whole; None where all can be read.
+
+    Every column of every file is read: sizes that are right do not tell that the bytes are (a copy in pieces leaves
+    zeros where a piece is missing).
+    """
+    manifest = Lake.open(lake).manifest
+    for path, entry in sorted(manifest.files().items()):
+        try:
+            rows = pl.read_parquet(lake / path, glob=False, hive_partitioning=False).height
+        except (pl.exceptions.PolarsError, OSError):
+            return path
+        if rows != entry.rows:
+            return path
+    return None
+
+
+def why(error: BaseException, places: Iterable[str]) -> str | None:
+    """Say which lake's file made Polars fail; None where none of the places is a lake with a damaged file."""
+    if not isinstance(error, pl.exceptions.PolarsError):
+        return None
+    for place in places:
+        try:
+            found = damaged(Path(place))
+        except (LakeError, OSError, ValueError):
+            continue
+        if found is not None:
+            return (
+                f"{place}: {found} is damaged ({str(error).splitlines()[0]}); accepted: a lake copied with all its "
+                "files, or one made again from its sources"
+            )
+    return None
