@@ -117,30 +117,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except (MemoryError, OSError, RuntimeError, ImportError) as error:
-        if not _is_starved(error):
-            raise
-        print(f"agentlens {args.verb}: out of memory; {ALL_WHOLE}", file=sys.stderr)
-        return BAD_INPUT
     except BaseException as error:
-        if type(error).__module__ == "polars.exceptions" and (why := _damage(error, args)):
-            print(f"agentlens {args.verb}: {why}", file=sys.stderr)
-            return BAD_INPUT
-        if type(error).__name__ != PANIC:
+        why = _why(error, args)
+        if why is None:
             raise
-        reason = str(error).partition("\n")[0]
-        print(f"agentlens {args.verb}: the engine stopped: {reason}; {ALL_WHOLE}", file=sys.stderr)
+        print(f"agentlens {args.verb}: {why}", file=sys.stderr)
         return BAD_INPUT
     return code
 
 
-def _damage(error: BaseException, args: argparse.Namespace) -> str | None:
-    """Say which file of a lake that was named is damaged."""
-    from agentlens.lake.damage import why
-    from agentlens.verbs.console import plain
+def _why(error: BaseException, args: argparse.Namespace) -> str | None:
+    """Say in one line what the machine or a damaged lake did; None for what is a fault of the program."""
+    if isinstance(error, MemoryError | OSError | RuntimeError | ImportError) and _is_starved(error):
+        return f"out of memory; {ALL_WHOLE}"
+    if type(error).__name__ == PANIC:
+        return f"the engine stopped: {str(error).partition(chr(10))[0]}; {ALL_WHOLE}"
+    if isinstance(error, FileNotFoundError) or type(error).__module__ == "polars.exceptions":
+        from agentlens.lake.damage import why
+        from agentlens.verbs.console import plain
 
-    told = why(error, [value for value in vars(args).values() if isinstance(value, str) and value])
-    return told and plain(told)
+        told = why(error, [value for value in vars(args).values() if isinstance(value, str) and value])
+        return told and plain(told)
+    return None
 
 
 def _is_starved(error: BaseException | None) -> bool:

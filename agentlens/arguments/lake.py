@@ -98,6 +98,8 @@ def forget(parser: argparse.ArgumentParser) -> None:
     """Add what ``forget`` takes."""
     parser.add_argument("lake", metavar="LAKE")
     group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--run", metavar="ID", help="the run to delete")
+    group.add_argument(
+        "--run", metavar="ID", action="append", help="a run to delete; may be given several times"
+    )
     group.add_argument("--before", metavar="DATE", help="delete runs whose last event is before DATE")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

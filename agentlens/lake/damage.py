@@ -1,7 +1,8 @@
-"""Which file of a lake cannot be read any more: asked only after reading has failed."""
+"""Why a lake could not be read to its end: asked only after reading has failed."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,18 @@ def damaged(lake: Path) -> str | None:
 
 
 def why(error: BaseException, places: Iterable[str]) -> str | None:
-    """Say which lake's file made Polars fail; None where none of the places is a lake with a damaged file."""
-    if not isinstance(error, pl.exceptions.PolarsError):
+    """Say what of a lake made reading fail; None where none of the places is a lake that explains it."""
+    gone = isinstance(error, FileNotFoundError)
+    if not gone and not isinstance(error, pl.exceptions.PolarsError):
         return None
     for place in places:
         try:
-            found = damaged(Path(place))
+            if gone and f"{Path(place)}{os.sep}" in str(error) and Lake.open(place):
+                return (
+                    f"{place}: files went while they were read, by a deletion or two ingests; accepted: the same "
+                    "command again"
+                )
+            found = None if gone else damaged(Path(place))
         except (LakeError, OSError, ValueError):
             continue
         if found is not None:

@@ -20,7 +20,7 @@ from agentlens.model.select import parse_time
 from agentlens.normalise.assemble import run_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import date, datetime
 
 _OWN_COLUMNS = ("run_id", "session", "trace_id", "branch_id")
@@ -33,19 +33,23 @@ _PARENT_COLUMNS = ("parent_run_id", "parent_id")
 class ForgetReport:
     """What `forget` deleted.
 
-    ``rows``: by table; ``source_names``: files of which nothing is left, so that their names went too. ``checked``:
-    Parquet files read afterwards to prove that nothing is left.
+    ``again``: asked for, and deleted before. ``rows``: by table; ``source_names``: files of which nothing is left, so
+    that their names went too. ``checked``: Parquet files read afterwards to prove that nothing is left.
     """
 
     runs: tuple[str, ...]
     rows: dict[str, int]
     checked: int
+    again: tuple[str, ...] = ()
 
 
 def forget(
-    lake: str | Path, *, run_id: str | None = None, before: str | date | datetime | None = None
+    lake: str | Path,
+    *,
+    run_id: str | Sequence[str] | None = None,
+    before: str | date | datetime | None = None,
 ) -> ForgetReport:
-    """Delete one run, or all runs whose last event is before a time, from records, events, receipts and labels.
+    """Delete runs by name, or all whose last event is before a time, from records, events, receipts and labels.
 
     Files of the generation before are deleted at once, so analyses that are under way may end with an error.
     A source of which no other row is left goes with them: its name, and what was set aside of it. Where another run
@@ -58,7 +62,8 @@ def forget(
     lake
         Folder of the lake.
     run_id
-        The run to delete; trace ids that belong to its session go with it.
+        The run to delete, or several: all of them or, where one is not there, none. Trace ids that belong to a run's
+        session go with it.
     before
         RFC 3339 or ``YYYY-MM-DD``. Runs without any time are kept. Handoffs whose newest receipt is earlier
         go too.
@@ -68,16 +73,18 @@ def forget(
     SettingsError
         Not exactly one of ``run_id`` and ``before`` is given, or the time cannot be read.
     LakeError
-        There is no such run and never was, no such lake, or the lake is locked.
+        There is no such run and never was one, no such lake, or the lake is locked.
     """
-    if (run_id is None) == (before is None):
+    wanted = [run_id] if isinstance(run_id, str) else [*(run_id or ())]
+    if bool(wanted) == (before is not None):
         raise SettingsError("forget takes either a run or a time; accepted: exactly one of run_id and before")
     folder = Path(lake)
     until = None if before is None else _time(before)
     Lake.open(folder)  # says what is wrong before anything is made
     with opened(folder):
         found = Lake.open(folder)
-        runs = _chosen(found, run_id, until)
+        again = [one for one in wanted if forgotten_mark(one) in found.manifest.forgotten]
+        runs = _chosen(found, wanted, until)
         ids = _all_ids(found, runs)
         old = _old_operations(found, until)
         rows = _count(found, ids)
@@ -95,29 +102,34 @@ def forget(
             rows["labels"] = _in_place(folder, labels)
         sweep(folder, made)
         checked = _prove(folder, ids, names)
-    return ForgetReport(runs=tuple(runs), rows=rows, checked=checked)
+    new = tuple(run for run in runs if run not in again)
+    return ForgetReport(runs=new, rows=rows, checked=checked, again=tuple(sorted(set(again))))
 
 
 def _time(before: str | date | datetime) -> datetime:
     return parse_time(before if isinstance(before, str) else before.isoformat(), "before")
 
 
-def _chosen(lake: Lake, run_id: str | None, until: datetime | None) -> list[str]:
-    events = lake.events()
-    if run_id is not None and forgotten_mark(run_id) in lake.manifest.forgotten:
-        return [run_id]  # once more: a deletion that was killed may have left labels
-    if run_id is not None:
-        named = run_names(lake.sessions().collect()).filter(pl.col("run_id") == run_id)["named"].to_list()
-        wanted = [run_id, *named]
-        runs = events.filter(pl.col("run_id").is_in(wanted)).select(pl.col("run_id").unique()).collect()
-        receipts = lake.receipts().filter(pl.any_horizontal(pl.col("run_id", "trace_id") == run_id))
-        branches = lake.branches().filter(pl.col("branch_id") == run_id)
-        if runs.is_empty() and not receipts.collect().height and not branches.collect().height:
-            raise LakeError(f"{lake.path}: no run {run_id!r}; accepted: a run_id of its events")
-        return sorted({*runs["run_id"].to_list(), run_id})
+def _chosen(lake: Lake, wanted: Sequence[str], until: datetime | None) -> list[str]:
+    if until is None:
+        return sorted({run for one in wanted for run in _named(lake, one)})
     last = pl.max_horizontal("at", "ended_at").max()
-    old = events.group_by("run_id").agg(last.alias("last")).filter(pl.col("last") < until)
+    old = lake.events().group_by("run_id").agg(last.alias("last")).filter(pl.col("last") < until)
     return sorted(old.collect()["run_id"].to_list())
+
+
+def _named(lake: Lake, run_id: str) -> set[str]:
+    """Return a run and those that go by its name."""
+    if forgotten_mark(run_id) in lake.manifest.forgotten:
+        return {run_id}  # once more: a deletion that was killed may have left labels
+    named = run_names(lake.sessions().collect()).filter(pl.col("run_id") == run_id)["named"].to_list()
+    mine = pl.col("run_id").is_in([run_id, *named])
+    runs = lake.events().filter(mine).select(pl.col("run_id").unique()).collect()
+    receipts = lake.receipts().filter(pl.any_horizontal(pl.col("run_id", "trace_id") == run_id))
+    branches = lake.branches().filter(pl.col("branch_id") == run_id)
+    if runs.is_empty() and not receipts.collect().height and not branches.collect().height:
+        raise LakeError(f"{lake.path}: no run {run_id!r}; accepted: a run_id of its events")
+    return {*runs["run_id"].to_list(), run_id}
 
 
 def _old_operations(lake: Lake, until: datetime | None) -> list[str]:

@@ -20,7 +20,7 @@ from agentlens.model.record import RECORDS
 from agentlens.model.select import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from agentlens.lake.forget import ForgetReport
@@ -199,7 +199,9 @@ class Lake:
         frames = {name: pl.DataFrame(schema=schema) for name, schema in empty.items() if name not in files}
         return select(query, files, frames | {"sources": self.sources()})
 
-    def forget(self, *, run_id: str | None = None, before: str | datetime | None = None) -> ForgetReport:
+    def forget(
+        self, *, run_id: str | Sequence[str] | None = None, before: str | datetime | None = None
+    ) -> ForgetReport:
         """Delete runs from this lake for good; see `agentlens.lake.forget`. Open the lake again afterwards."""
         from agentlens.lake.forget import forget
 

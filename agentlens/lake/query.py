@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import polars as pl
 
-from agentlens.errors import InputError
+from agentlens.errors import InputError, LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,8 @@ def select(
     ------
     InputError
         The query is no single SELECT, or DuckDB refuses it; the message is DuckDB's.
+    LakeError
+        A file is damaged, or went since the lake was opened.
     """
     with duckdb.connect(":memory:", config=_OFFLINE) as connection:
         for name, frame in frames.items():
@@ -49,10 +51,15 @@ def select(
         for name, paths in files.items():
             # Views take no bound parameters, so the names become literals here.
             listed = ", ".join(_literal(path) for path in paths)
-            connection.execute(
-                f"CREATE VIEW {_identifier(name)} AS "  # noqa: S608 - both are quoted
-                f"SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
-            )
+            try:
+                connection.execute(
+                    f"CREATE VIEW {_identifier(name)} AS "  # noqa: S608 - both are quoted
+                    f"SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+                )
+            except duckdb.Error as error:
+                raise LakeError(
+                    f"sql: the lake's {name} cannot be read: {str(error).splitlines()[0]}"
+                ) from None
         readable = ", ".join(_literal(path) for paths in files.values() for path in paths)
         connection.execute(f"SET allowed_paths = [{readable}]")
         connection.execute("SET enable_external_access = false")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from agentlens.cli import main
 from agentlens.errors import LakeError, SettingsError
 from agentlens.lake import Lake, forget, ingest
 from tests.lake.exports import NORMALISER, event, events, receipt, run_of, write
@@ -97,3 +98,22 @@ def test_last_run_may_go(tmp_path):
     assert events(tmp_path / "lake").is_empty()
     put(write(tmp_path / "b.ndjson", *run_of("s")), tmp_path / "lake")
     assert events(tmp_path / "lake")["run_id"].unique().to_list() == ["s"]
+
+
+def test_several_runs_go_together_or_none_does(tmp_path, capsys):
+    """A name that is not there stops the deletion before it begins; one that was deleted before is said."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *(row for run in "abcd" for row in run_of(run, 2))), lake)
+    with pytest.raises(LakeError, match="no run 'x'"):
+        forget(lake, run_id=["a", "x"])
+    assert Lake.open(lake).events().collect().height == 8
+    assert forget(lake, run_id=("a", "b")).rows["events"] == 4
+    report = forget(lake, run_id=["b", "c"])
+    assert (report.runs, report.again, report.rows["events"]) == (("c",), ("b",), 2)
+    with pytest.raises(SettingsError, match="exactly one"):
+        forget(lake, run_id=[])
+    assert main(["forget", str(lake), "--run", "d", "--run", "a"]) == 0
+    assert {"runs: 1 deleted", "events: 2 deleted", "1 run deleted before"} <= set(
+        capsys.readouterr().out.splitlines()
+    )
+    assert Lake.open(lake).events().collect().is_empty()

@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 import agentlens
 from agentlens.cli import main
 from agentlens.errors import LakeError
-from agentlens.lake import Lake, ingest, rewrite, store
+from agentlens.lake import Lake, forget, ingest, rewrite, store
 from agentlens.lake.folder import is_cut
 from agentlens.lake.lock import locked
 from agentlens.lake.manifest import SCHEMA_VERSION
@@ -310,3 +310,22 @@ def test_zeros_inside_a_file_are_one_line(tmp_path, capsys, verb):
     assert main([verb, str(lake), *more]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"agentlens {verb}: {lake}: {victim.relative_to(lake).as_posix()} is damaged (")
+
+
+def test_files_that_go_while_they_are_read_are_one_line(tmp_path, capsys, monkeypatch):
+    """A deletion takes the files of the generation that a reader has open."""
+    lake = tmp_path / "lake"
+    put(write(tmp_path / "a.ndjson", *run_of("r"), *run_of("s")), lake)
+    opened = Lake.open(lake)
+    parts = Lake.parts
+
+    def late(*given):
+        yield from parts(*given)
+        monkeypatch.undo()
+        forget(lake, run_id="s")
+
+    monkeypatch.setattr(Lake, "parts", late)
+    assert main(["loops", str(lake)]) == 2
+    assert f"agentlens loops: {lake}: files went while they were read" in capsys.readouterr().err
+    with pytest.raises(LakeError, match="events cannot be read"):
+        opened.sql("SELECT count(*) FROM events")
