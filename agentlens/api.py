@@ -12,7 +12,7 @@ from agentlens.model.select import Selection
 from agentlens.results import Loops
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -170,6 +170,28 @@ def refuse_other_versions(
         check_profile(rule, found, any_version=any_version, needs_rule=needs_rule)
 
 
+def check_rules(
+    opened: Opened,
+    rules: Iterable[object],
+    actions: Iterable[str],
+    policies: Policies | None,
+    *,
+    any_version: bool = False,
+    labels: bool = True,
+) -> None:
+    """Refuse each rule that is a file made for other data, labels or settings (`refuse_other_versions`).
+
+    ``labels`` is not set where more of them are what comes of the work.
+    """
+    from agentlens.calibrate.profile import settings_of
+
+    files = [rule for rule in rules if has_versions(rule)]
+    if files and not any_version:
+        here = (versions_of(opened) if labels else opened.versions()) | settings_of(actions, policies)
+    for rule in files:
+        refuse_other_versions(rule, {} if any_version else here, any_version=any_version)
+
+
 class LoopSettings(TypedDict, total=False):
     """What `loops` takes beside the data and where to write."""
 
@@ -241,16 +263,13 @@ def loops(
     AgentlensError
         For settings or data that can not be used; the message says what would be accepted.
     """
-    from agentlens.calibrate.profile import settings_of
     from agentlens.detect.policies import Policies as PoliciesClass
 
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     kinds = action_kinds(actions)
-    if has_versions(rule):
-        here = versions_of(opened) | settings_of(kinds, loaded)
-        refuse_other_versions(rule, here, any_version=any_version)
+    check_rules(opened, [rule], kinds, loaded, any_version=any_version)
     parts = loop_parts(opened, rule_book(rule), loaded, kinds)
     return Loops.concat(parts) if out is None else write_loops(parts, out)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from agentlens.api import loop_parts, rule_book
+from agentlens.api import check_rules, loop_parts, rule_book
 from agentlens.calibrate.bootstrap import statistic_interval
 from agentlens.calibrate.compare import compare_rules
 from agentlens.calibrate.intervals import clopper_pearson
@@ -126,6 +126,7 @@ def compare(
     labels: str | Path | pl.DataFrame | None = None,
     policies: Policies | str | Path | None = None,
     actions: str | Sequence[str] = ("tool", "handoff"),
+    any_version: bool = False,
     since: str | datetime | None = None,
     until: str | datetime | None = None,
     workflow: str | None = None,
@@ -150,13 +151,15 @@ def compare(
     labels
         With them false-alarm rates and detection are compared too: a file, a frame, ``"weak"``, ``"none"``; by default
         those that the lake keeps.
+    any_version
+        Use profiles although their versions, labels or settings are not those of the data.
     progress
         Called as ``progress(done, total, what)`` while sides are judged.
 
     Raises
     ------
     SettingsError
-        When not exactly one of ``against``, ``versions`` and ``at`` is given.
+        When not exactly one of ``against``, ``versions`` and ``at`` is given; when a profile was made for other data.
     InputError
         When a side has no run.
     """
@@ -168,6 +171,7 @@ def compare(
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
     kinds = action_kinds(actions)
     loaded = _policies(policies)
+    check_rules(opened, [rule, against], kinds, loaded, any_version=any_version)
     tell = progress or silent
     size = len(opened.parts)
     first = Loops.concat(counted(loop_parts(opened, rule_book(rule), loaded, kinds), size, tell, "one side"))

@@ -137,6 +137,8 @@ def make_report(
     AgentlensError
         For data, labels or settings that can not be used.
     """
+    from agentlens.api import check_rules
+    from agentlens.detect.policies import Policies as PoliciesClass
     from agentlens.merging import distinct_arguments
     from agentlens.report.links import check_link
     from agentlens.report.pages import report_page
@@ -150,7 +152,9 @@ def make_report(
     selection = Selection.parse(since, until, workflow, agent)
     opened = open_data(data, selection, normaliser=normaliser, format=format, sql=sql)
     kinds = action_kinds(actions)
-    told = _profile(profile, opened, kinds, policies, any_version=any_version)
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    check_rules(opened, [profile, rule], kinds, loaded, any_version=any_version)
+    told = _profile(profile)
     chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
     read = {"normaliser": normaliser, "format": format, "sql": sql}
     tell = progress or silent
@@ -221,21 +225,11 @@ def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:
     return make_report(data, **settings).write(out)
 
 
-def _profile(
-    path: str | Path | None,
-    opened: Opened,
-    actions: tuple[str, ...],
-    policies: Policies | str | Path | None,
-    *,
-    any_version: bool,
-) -> dict[str, Any] | None:
+def _profile(path: str | Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
-    from agentlens.calibrate.profile import check_profile, load_profile, settings_of
-    from agentlens.detect.policies import Policies as PoliciesClass
+    from agentlens.calibrate.profile import load_profile
 
-    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
-    check_profile(path, opened.versions() | settings_of(actions, loaded), any_version=any_version)
     return load_profile(path)
 
 

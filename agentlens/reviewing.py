@@ -139,6 +139,7 @@ def review_queue(
     size: int = 20,
     seed: int = 0,
     link: str | None = None,
+    any_version: bool = False,
 ) -> Queue:
     """Draw a blinded queue: flagged runs, and as many controls drawn by known probability.
 
@@ -153,6 +154,8 @@ def review_queue(
         Runs of each stratum (flagged, uncertain, silent) at most.
     seed
         Another seed draws another queue.
+    any_version
+        Use a profile although its versions or settings are not those of the data. Labels may have changed.
 
     Raises
     ------
@@ -164,7 +167,7 @@ def review_queue(
     from agentlens.report.sampling import draw, with_controls
 
     check_link(link)
-    made = _material(lake, rule, policies, link)
+    made = _material(lake, rule, policies, link, any_version=any_version)
     told = _known(lake, labels)
     healthy = told.filter(pl.col("label") == str(State.HEALTHY))["run_id"].implode()
     doubted = pl.col("run_id").is_in(healthy) & (pl.col("alerts") > 0)
@@ -314,8 +317,12 @@ def _material(
     rule: Rule | RuleBook | str | Path | None,
     policies: Policies | str | Path | None,
     link: str | None,
+    *,
+    any_version: bool,
 ) -> Material:
+    from agentlens.api import check_rules
     from agentlens.data import open_data
+    from agentlens.detect.policies import Policies as PoliciesClass
     from agentlens.model.event import ACTIONS
     from agentlens.model.select import Selection
     from agentlens.reporting import gather
@@ -324,7 +331,10 @@ def _material(
         raise InputError.at(
             str(lake), "decisions are kept in a lake", accepted="a folder that agentlens ingest wrote"
         )
-    return gather(open_data(lake, Selection()), rule, policies, ACTIONS, link=link)
+    opened = open_data(lake, Selection())
+    loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
+    check_rules(opened, [rule], ACTIONS, loaded, any_version=any_version, labels=False)
+    return gather(opened, rule, loaded, ACTIONS, link=link)
 
 
 def _known(lake: str | Path, labels: str | Path | pl.DataFrame | None) -> pl.DataFrame:

@@ -171,12 +171,34 @@ def test_labels_live_in_the_lake(lake, made, tmp_path, capsys):
     more = ["--run-id", "r001", "--scope", "run", "--label", "exclude", "--label-version", "2"]
     assert main(["label", "add", str(lake), *more]) == 0
     capsys.readouterr()
-    assert main(rule) == 2
-    assert "made for labels" in capsys.readouterr().err
+    profile = str(out / "profile.toml")
+    for typed in (
+        rule,
+        ["report", str(lake), "--profile", profile, "--out", str(tmp_path / "r.html")],
+        ["report", str(lake), "--rule", profile, "--out", str(tmp_path / "r.html")],
+        ["compare", str(lake), "--against", profile],
+        ["compare", str(lake), "--rule", profile, "--against", "same_call"],
+    ):
+        assert main(typed) == 2, typed
+        assert "made for labels" in capsys.readouterr().err
+        assert main([*typed, "--any-version"]) == 0, typed
+    review = ["review", str(lake), "--rule", profile, "--out", str(tmp_path / "q.html")]
+    capsys.readouterr()
+    assert main(review) == 2
+    assert "every run is labelled" in capsys.readouterr().err  # new labels are what it is for
+    assert main([*review, "--policies", str(_policies(tmp_path))]) == 2
+    assert "made with policies" in capsys.readouterr().err
+
+
+def _policies(tmp_path):
+    """Write some policies."""
+    policies = tmp_path / "policies.toml"
+    policies.write_text('sleeping_tools = ["pause"]\n')
+    return policies
 
 
 def test_a_profile_is_used_with_the_actions_and_policies_it_was_made_with(lake, made, tmp_path, capsys):
-    """Both decide which events are alarms: others are refused, by loops and by the report, unless told."""
+    """Both decide which events are alarms: others are refused unless told."""
     policies = tmp_path / "policies.toml"
     policies.write_text('sleeping_tools = ["pause"]\n')
     out, page = tmp_path / "out", tmp_path / "page.html"
@@ -185,6 +207,7 @@ def test_a_profile_is_used_with_the_actions_and_policies_it_was_made_with(lake, 
     verbs = (
         ["loops", str(lake), "--rule", profile],
         ["report", str(lake), "--profile", profile, "--out", str(page)],
+        ["compare", str(lake), "--rule", profile, "--against", "same_call"],
     )
     for verb in verbs:
         capsys.readouterr()

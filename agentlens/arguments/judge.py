@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentlens.arguments.shared import engine, outputs, reading, rules, selection
+from agentlens.arguments.shared import any_version, engine, outputs, reading, rules, selection
 
 if TYPE_CHECKING:
     import argparse
@@ -14,11 +14,7 @@ def loops(parser: argparse.ArgumentParser) -> None:
     """Add what ``loops`` takes."""
     parser.add_argument("data", metavar="LAKE|FILE", help="a lake, or a trace export read directly")
     rules(parser)
-    parser.add_argument(
-        "--any-version",
-        action="store_true",
-        help="use a profile although its versions or settings do not match",
-    )
+    any_version(parser)
     parser.add_argument(
         "--table",
         choices=("verdicts", "episodes", "runs"),
@@ -51,11 +47,7 @@ def handoffs(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", type=float, metavar="S", help=what)
     parser.add_argument("--keys", metavar="FILE", help="authors' keys (TOML) to check receipts with")
     parser.add_argument("--profile", metavar="FILE", help="profile.toml with calibrated limits")
-    parser.add_argument(
-        "--any-version",
-        action="store_true",
-        help="use a profile although its versions or settings do not match",
-    )
+    any_version(parser)
     parser.add_argument(
         "--table",
         choices=("handoffs", "operations", "claims", "cues", "authors"),

@@ -83,6 +83,15 @@ def rules(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def any_version(parser: argparse.ArgumentParser) -> None:
+    """Add the way around the check of a profile."""
+    parser.add_argument(
+        "--any-version",
+        action="store_true",
+        help="use a profile although its versions, labels or settings do not match",
+    )
+
+
 def engine(parser: argparse.ArgumentParser) -> None:
     """Add where the work is done."""
     group = parser.add_argument_group("engine")

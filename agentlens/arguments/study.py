@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentlens.arguments.shared import reading, rules, selection
+from agentlens.arguments.shared import any_version, reading, rules, selection
 
 if TYPE_CHECKING:
     import argparse
@@ -171,11 +171,7 @@ def report(parser: argparse.ArgumentParser) -> None:
         "(default: the lake's own, else triage)",
     )
     parser.add_argument("--profile", metavar="FILE", help="profile.toml of agentlens calibrate")
-    parser.add_argument(
-        "--any-version",
-        action="store_true",
-        help="use a profile although its versions or settings do not match",
-    )
+    any_version(parser)
     rules(parser)
     parser.add_argument("--state-keys", metavar="FILE", help="required state keys per workflow (TOML)")
     parser.add_argument(
@@ -221,6 +217,7 @@ def compare(parser: argparse.ArgumentParser) -> None:
         help="labels, to compare false alarms and detection too; 'weak' or 'none' (default: the lake's own)",
     )
     rules(parser)
+    any_version(parser)
     parser.add_argument("--html", metavar="FILE", help="write one self-contained HTML page")
     parser.add_argument(
         "--link",
@@ -238,6 +235,7 @@ def review(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lake", metavar="LAKE")
     parser.add_argument("--labels", metavar="FILE", help="labels there are, beside those kept in the lake")
     rules(parser)
+    any_version(parser)
     parser.add_argument(
         "--size", type=int, default=20, metavar="N", help="runs of each kind at most (default 20)"
     )

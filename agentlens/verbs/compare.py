@@ -29,6 +29,7 @@ def run(args: Namespace) -> int:
         labels=args.labels,
         policies=args.policies,
         actions=args.actions,
+        any_version=args.any_version,
         **chosen(args),
         normaliser=normaliser(args),
         format=args.format,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agentlens.api import has_versions, refuse_other_versions, rule_book, versions_of
+from agentlens.api import check_rules, rule_book
 from agentlens.data import action_kinds, open_data
 from agentlens.judging import gather, loop_parts, write_loops
 from agentlens.model.enums import Verdict
@@ -39,7 +39,6 @@ def run(args: Namespace) -> int:
         return engine.loops(args)
     from pathlib import Path
 
-    from agentlens.calibrate.profile import settings_of
     from agentlens.detect.policies import Policies
 
     kinds = action_kinds(args.actions)
@@ -54,9 +53,7 @@ def run(args: Namespace) -> int:
         sql=args.sql,
     )
     tell_report(args.data, opened.report)
-    if has_versions(args.rule):
-        here = versions_of(opened) | settings_of(kinds, policies)
-        refuse_other_versions(args.rule, here, any_version=args.any_version)
+    check_rules(opened, [args.rule], kinds, policies, any_version=args.any_version)
     parts = counted(loop_parts(opened, book, policies, kinds), len(opened.parts), waiting.tell, "judging")
     found = _judged(args, parts)
     note_if_none(args, "run", none=found.runs.is_empty())

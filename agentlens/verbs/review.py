@@ -33,6 +33,7 @@ def run(args: Namespace) -> int:
         size=args.size,
         seed=args.seed,
         link=args.link,
+        any_version=args.any_version,
     )
     page_path, table, key_path = queue.write(args.out)
     if args.json:
