@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from agentlens.api import check_rules, loop_parts, rule_book
-from agentlens.calibrate.bootstrap import statistic_interval
+from agentlens.calibrate.bootstrap import FEW_GROUPS, statistic_interval
 from agentlens.calibrate.compare import compare_rules
 from agentlens.calibrate.intervals import clopper_pearson
 from agentlens.calibrate.spans import groups_of, run_spans
@@ -57,7 +57,8 @@ SIDES = pl.Schema(
 )
 """One row a measure. ``first``, ``second``: means over task groups of the runs' means; ``difference``: second minus
 first, with cluster-bootstrap limits. ``paired``: over ``groups`` that both sides have, with the p-value of a sign flip;
-else sides of different tasks, whose groups are drawn apart (no p-value). ``thin``: few groups."""
+else sides of different tasks, whose groups are drawn apart (no p-value). ``thin``: fewer than 20
+groups, on one side where they are drawn apart."""
 
 TOTALS = pl.Schema(
     {
@@ -433,7 +434,7 @@ def _apart(measure: str, one: pl.DataFrame, other: pl.DataFrame) -> dict[str, An
         "high": high,
         "p_value": None,
         "paired": False,
-        "thin": found.thin,
+        "thin": min(size, means[1].size) < FEW_GROUPS,
     }
 
 

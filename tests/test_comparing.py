@@ -71,6 +71,37 @@ def test_versions_of_different_tasks_are_drawn_apart() -> None:
     assert tokens["low"] < tokens["difference"] == -50.0 < tokens["high"]
 
 
+def test_few_groups_are_said_wherever_the_numbers_are(tmp_path, capsys) -> None:
+    """Twelve paired groups are few, as are 6 on one side beside 24 on the other; 24 are enough."""
+    few = compare(fleet(), against="same_call", labels=labels())
+    assert row(few, "false_alarm")["thin"]
+    assert not row(few, "flagged")["thin"]
+    page = words(few.html())
+    assert "12 (thin)" in page
+    assert "24 (thin)" not in page
+    facts = {"workflow": "w"}
+    many = [lane(f"r{i:02d}", "ABC", agent_version="1" if i < 6 else "2", **facts) for i in range(30)]
+    uneven = compare(events(*many), versions=("1", "2"))
+    assert set(uneven.measures["groups"]) == {30}
+    assert uneven.measures["thin"].all()
+    assert "30 (thin)" in words(uneven.html())
+    enough = compare(events(*many), against="same_call")
+    assert not enough.measures["thin"].any()
+    assert "(thin)" not in words(enough.html())
+    lake = tmp_path / "in.ndjson"
+    lake.write_text(
+        "".join(
+            json.dumps({"run_id": f"r{i}", "kind": "tool", "tool": "t", "args": {}, "result": i, "seq": 0})
+            + "\n"
+            for i in range(3)
+        )
+    )
+    assert main(["compare", str(lake), "--against", "same_call"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "3 (thin)" in said
+    assert "thin: fewer than 20 task groups" in said
+
+
 def test_a_side_that_shows_nothing_is_not_certain() -> None:
     """Six of six and six of six may differ by chance; draws of what never varies would give limits of nothing."""
     result = compare(fleet(), versions=("1", "2"), labels=labels())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import polars as pl
 
+from agentlens.calibrate.bootstrap import FEW_GROUPS
 from agentlens.report.bars import ROW, WIDTH, chart_of
 from agentlens.report.document import Page, Picture, Section, render
 from agentlens.report.links import address, check_link
@@ -57,7 +58,7 @@ def comparison_page(
         When ``link`` is no address.
     """
     check_link(link)
-    told = measures.with_columns(pl.col("measure").replace(_WORDS).alias("said"))
+    told = measures.with_columns(pl.col("measure").replace(_WORDS).alias("said"), groups=with_thin())
     columns = [
         ("said", "measure", "text"),
         ("first", names[0], "number"),
@@ -66,14 +67,14 @@ def comparison_page(
         ("low", "from", "number"),
         ("high", "to", "number"),
         ("p_value", "p", "p"),
-        ("groups", "task groups", "count"),
+        ("groups", "task groups", "text"),
         ("paired", "paired", "text"),
     ]
     note = (
         "Means over task groups. Difference: second minus first, 95 % limits by drawing whole groups again; p: sign"
         " flip over paired groups. Sides that share no task are drawn apart. Where groups do not differ at all, draws"
         " show no spread: shares then have exact limits, amounts none."
-    )
+    ) + (f" {THIN[0].upper()}{THIN[1:]}." if measures["thin"].any() else "")
     summed = [
         ("side", "side", "text"),
         ("runs", "runs", "count"),
@@ -120,6 +121,16 @@ def comparison_page(
     return render(
         Page(title="Two sides compared", lead=lead, sections=tuple(sections), stamp=tuple(stamp.items()))
     )
+
+
+THIN = (
+    f"thin: fewer than {FEW_GROUPS} task groups, on one side where they are drawn apart; read these as counts"
+)
+
+
+def with_thin() -> pl.Expr:
+    """Number of task groups behind a measure, as text that says where they are few."""
+    return pl.col("groups").cast(pl.String) + pl.when("thin").then(pl.lit(" (thin)")).otherwise(pl.lit(""))
 
 
 def differences(

@@ -8,6 +8,7 @@ import polars as pl
 
 from agentlens.comparing import MEASURES, Comparison, compare
 from agentlens.errors import SettingsError
+from agentlens.report.comparison import THIN, with_thin
 from agentlens.report.links import check_link
 from agentlens.verbs.console import cell, console, print_json, print_table
 from agentlens.verbs.reading import chosen, normaliser, note, write_tables, write_text
@@ -73,11 +74,13 @@ def show(result: Comparison) -> None:
         "low",
         "high",
         pl.col("p_value").alias("p"),
-        "groups",
+        with_thin(),
     )
     print_table(
         out, "Differences: second minus first, means over task groups, 95 % limits", told, wrap=("measure",)
     )
+    if result.measures["thin"].any():
+        out.print(THIN)
 
 
 def _both(result: Comparison, values: list[object]) -> dict[str, str]:
