@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,6 +12,7 @@ from agentlens.data import is_lake
 from agentlens.errors import InputError
 from agentlens.in_place import write_text
 from agentlens.model.label import LABELS, Origin, Scope, State
+from agentlens.report.decisions import blank, read_decisions
 from agentlens.results import Tables, page_file, write_table
 
 if TYPE_CHECKING:
@@ -24,21 +23,6 @@ if TYPE_CHECKING:
     from agentlens.detect.rules import Rule
     from agentlens.report.material import Material
 
-DECISIONS: Final = ("incident", "healthy", "unsure")
-COLUMNS: Final = (
-    "item",
-    "run_id",
-    "agent",
-    "decision",
-    "onset_seq",
-    "onset_hi_seq",
-    "end_seq",
-    "kind",
-    "reviewer",
-)
-"""Columns of the CSV, out and back."""
-_NUMBERS: Final = ("item", "onset_seq", "onset_hi_seq", "end_seq")
-_FORMULA: Final = tuple("=+-@\t\r'")
 
 KEY = pl.Schema(
     {
@@ -183,7 +167,7 @@ def review_queue(
     key = _placed(made, drawn, seed)
     stamp = {**made.stamp, "seed": str(seed)}
     hidden = {name: value for name, value in stamp.items() if name in {"agentlens", "data", "seed"}}
-    return Queue(html=queue_page(made, key, hidden), csv=_blank(key), key=key, metadata=dict(stamp))
+    return Queue(html=queue_page(made, key, hidden), csv=blank(key), key=key, metadata=dict(stamp))
 
 
 def review_decisions(
@@ -198,6 +182,8 @@ def review_decisions(
 
     Where reviewers of one run disagree, or one of them is unsure while the other decides, the run is labelled
     ``exclude`` until somebody settles it; two onsets make an interval. A run on which all are unsure gets no label.
+    What the newest label of a run says already is not said again (``metadata["already"]`` counts it), so that the same
+    file may be read twice.
 
     Parameters
     ----------
@@ -228,7 +214,9 @@ def review_decisions(
             f"item {strange['item'][0]} ({strange['run_id'][0]}) is not in this queue",
             accepted="its own CSV",
         )
-    made = _labels(told, known, _known(lake, labels))
+    before = _known(lake, labels)
+    drawn = _labels(told, known, before)
+    made = _not_told(drawn, before)
     opened = Lake.open(Path(lake))
     store = LabelStore.of(opened)
     if made.height:
@@ -238,78 +226,12 @@ def review_decisions(
     if append and made.height:
         store.add(made)
     return Review(
-        labels=made, agreement=agreement(told), estimates=_estimates(told, known), decisions=told, metadata={}
+        labels=made,
+        agreement=agreement(told),
+        estimates=_estimates(told, known),
+        decisions=told,
+        metadata={"already": str(drawn.height - made.height)},
     )
-
-
-def read_decisions(path: str | Path) -> pl.DataFrame:
-    """Read one CSV of decisions (`COLUMNS`); rows without a decision are left out.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read or a row is none; the message names the row.
-    """
-    where = Path(path)
-    try:
-        table = csv.DictReader(io.StringIO(where.read_text(encoding="utf-8-sig")))
-        rows, heads = list(table), table.fieldnames or ()
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError.at(str(path), f"cannot be read ({error})", accepted="a CSV of decisions") from None
-    if missing := [name for name in COLUMNS if name not in heads]:
-        raise InputError.at(f"{path}:1", f"no column {missing[0]}", accepted=", ".join(COLUMNS))
-    found = []
-    for number, row in enumerate(rows, 2):
-        if missing := [name for name in COLUMNS if row[name] is None]:
-            raise InputError.at(f"{path}:{number}", f"no column {missing[0]}", accepted=", ".join(COLUMNS))
-        told = {name: from_cell(str(row[name]).strip()) for name in COLUMNS}
-        if not told["decision"]:
-            continue
-        if told["decision"] not in DECISIONS:
-            raise InputError.at(
-                f"{path}:{number}", f"decision {told['decision']!r}", accepted=", ".join(DECISIONS)
-            )
-        if not told["reviewer"]:
-            raise InputError.at(f"{path}:{number}", "no reviewer", accepted="a name or a pseudonym")
-        found.append(
-            {
-                name: _number(told[name], f"{path}:{number}", name) if name in _NUMBERS else told[name]
-                for name in COLUMNS
-            }
-        )
-    schema = {name: pl.Int64 if name in _NUMBERS else pl.String for name in COLUMNS}
-    return pl.DataFrame(found, schema=schema)
-
-
-def _number(text: str, where: str, name: str) -> int | None:
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise InputError.at(where, f"{name} {text!r}", accepted="a whole number from 0")
-    return int(text)
-
-
-def to_cell(text: str) -> str:
-    """Text as a CSV cell that no spreadsheet takes for a formula.
-
-    >>> to_cell("=1+1"), from_cell(to_cell("=1+1"))
-    ("'=1+1", '=1+1')
-    """
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def from_cell(text: str) -> str:
-    """Take back what `to_cell` added."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
-
-
-def _blank(key: pl.DataFrame) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
-    for item, run, agent in key.select("item", "run_id", "agent").iter_rows():
-        writer.writerow([item, to_cell(run), to_cell(agent), *[""] * (len(COLUMNS) - 3)])
-    return out.getvalue()
 
 
 def _material(
@@ -420,6 +342,14 @@ def _labels(told: pl.DataFrame, key: pl.DataFrame, known: pl.DataFrame) -> pl.Da
             }
         )
     return pl.DataFrame(rows, schema=LABELS).sort("run_id")
+
+
+def _not_told(made: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Leave out labels that say of a run what its newest label says."""
+    version = pl.col("label_version").cast(pl.Int64, strict=False).fill_null(-1)
+    newest = known.filter(version == version.max().over("run_id"))
+    facts = [name for name in LABELS if name != "label_version"]
+    return made.join(newest, on=facts, how="anti", nulls_equal=True).sort("run_id")
 
 
 def _settled(group: pl.DataFrame) -> dict[str, Any] | None:

@@ -244,7 +244,7 @@ def test_a_label_of_no_run_is_an_error_that_names_it(lake, tmp_path, capsys):
     ):
         assert main(verb) == 2
         said = capsys.readouterr().err
-        assert "2 runs are not in the" in said
+        assert "2 runs not in the" in said
         assert "zz1, zz2" in said
         assert said.count("\n") == 1
 
@@ -296,7 +296,7 @@ def test_labels_outside_the_selection_are_left_out_and_counted(lake, made, tmp_p
     bad = tmp_path / "bad.csv"
     bad.write_text(made[1].read_text() + "ghost,run,healthy,,,t1\n")
     assert calibrated(lake, bad, out, *since) == 2
-    assert "1 runs are not in the data: ghost" in capsys.readouterr().err
+    assert "1 run not in the data: ghost" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,13 @@ def said(
         (labelled("r04,interval,incident,5,2,t4", without="r04"), "row 12: the end is before the onset"),
         (labelled("r03,interval,healthy,2,4,t3"), "healthy and incident at once: r03"),
         (labelled("r03,run,healthy,,,t3"), "healthy and incident at once: r03"),
-        (labelled("ghost,run,healthy,,,t3"), "1 runs are not in the data: ghost"),
+        (labelled("ghost,run,healthy,,,t3"), "1 run not in the data: ghost"),
         (labelled("r04,run,fine,,,t4", without="r04"), "row 12: label is none of incident, healthy, exclude"),
         (
             labelled("r04,runs,healthy,,,t4", without="r04"),
             "row 12: scope is none of run, interval, step, handoff",
         ),
-        ([], "none is about a run"),
+        ([], "labels.csv: holds no label"),
     ],
 )
 def test_labels_that_can_not_calibrate(export, tmp_path, capsys, rows, missing):
@@ -114,6 +114,8 @@ def test_labels_that_can_not_calibrate(export, tmp_path, capsys, rows, missing):
         (["--folds", "4", "--shares", "0,1,0"], "folds = 4"),
         (["--shares", "0,0,1"], "shares = (0.0, 0.0, 1.0)"),
         (["--shares", "0.4,nan,0.2"], "shares = (0.4, nan, 0.2)"),
+        (["--shares", "0.4,0.4,0.4"], "three shares from 0 that are 1 together"),
+        (["--shares", "4,4,2"], "three shares from 0 that are 1 together"),
         (["--largest", "3"], "largest = 3"),
     ],
 )

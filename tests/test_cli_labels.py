@@ -64,15 +64,15 @@ HANDOFF = {"scope": "handoff", "label": "incident", "operation_id": "op1"}
 WELL = {"run_id": "r1", "scope": "run", "label": "healthy"}
 
 BAD = [
-    ({**RUN, "run_id": "zz"}, "1 runs are not in the lake: zz"),
+    ({**RUN, "run_id": "zz"}, "1 run not in the lake: zz"),
     ({**RUN, "run_id": " "}, "run_id is missing"),
-    ({**RUN, "agent": "nobody"}, "1 agents are not in their run: nobody (run r1); accepted: no agent, or one of"),
+    ({**RUN, "agent": "nobody"}, "1 agent not in the run: nobody (run r1); accepted: no agent, or one of"),
     ({**WELL, "agent": "sub#9"}, "one of the run: main, sub#1, sub#2"),
-    ({**WELL, "label": "exclude", "agent": "mai"}, "agents are not in their run: mai"),
-    ({**STEP, "label": "healthy", "agent": "nobody"}, "agents are not in their run: nobody"),
+    ({**WELL, "label": "exclude", "agent": "mai"}, "agent not in the run: mai"),
+    ({**STEP, "label": "healthy", "agent": "nobody"}, "agent not in the run: nobody"),
     ({**RUN, "operation_id": "op1"}, "operation_id and handoff_id need scope handoff"),
     ({**RUN, "handoff_id": "op1/h1"}, "operation_id and handoff_id need scope handoff"),
-    ({**HANDOFF, "operation_id": "opx"}, "1 operations are not in the lake: opx"),
+    ({**HANDOFF, "operation_id": "opx"}, "1 operation not in the lake: opx"),
     ({**HANDOFF, "operation_id": None, "handoff_id": "op1/h1"}, "operation_id is missing"),
     ({**HANDOFF, "handoff_id": "hx"}, "no handoff for op1/hx"),
     ({**HANDOFF, "run_id": "r1"}, "scope handoff has no run_id or agent"),

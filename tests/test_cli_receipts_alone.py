@@ -127,7 +127,7 @@ def test_a_label_of_a_run_that_is_not_there_stays_an_error(lake, tmp_path, capsy
     told.write_text("run_id,scope,label\nr1,run,healthy\n")
     out = str(tmp_path / "o")
     assert main(["calibrate", str(lake), "--labels", str(told), "--out", out]) == 2
-    assert "1 runs are not in the data: r1" in capsys.readouterr().err
+    assert "1 run not in the data: r1" in capsys.readouterr().err
     assert main(["calibrate", str(lake), "--workflow", "w", "--out", out]) == 2
     assert "it selects runs" in capsys.readouterr().err
 

@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "datasets": {"model", "normalise"},
     "distribute": {"model", "normalise", "readers", "lake", "detect", "calibrate"},
 }
-FLOORLESS = {"errors", "settings", "receipts", "_version", "in_place"}
+FLOORLESS = {"errors", "settings", "receipts", "_version", "in_place", "plural"}
 HEAVY = {
     "model": {"duckdb", "altair", "pyspark", "pyarrow", "scipy"},
     "normalise": {"duckdb", "altair", "pyspark"},

@@ -14,7 +14,8 @@ from agentlens.calibrate.label_store import LabelStore
 from agentlens.cli import main
 from agentlens.errors import InputError
 from agentlens.lake import Lake
-from agentlens.reviewing import COLUMNS, read_decisions, review_decisions, review_queue
+from agentlens.report.decisions import COLUMNS, read_decisions
+from agentlens.reviewing import review_decisions, review_queue
 from tests.report.test_page import words
 from tests.report.test_triage import in_a_browser
 
@@ -117,6 +118,25 @@ def test_decisions_become_labels_in_the_lake(lake: Path, tmp_path: Path) -> None
     assert not set(again.key["run_id"]) & set(queue.key["run_id"])
 
 
+def test_the_same_decisions_read_twice_are_labels_once(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said again, under no newer version either; a decision that is taken back and given again is."""
+    queue = review_queue(lake, size=6)
+    path = decide(tmp_path / "a.csv", answers(queue.key, "ann"))
+    first = review_decisions(lake, [path], queue.key)
+    stored = LabelStore.of(Lake.open(lake)).read()
+    again = review_decisions(lake, [path], queue.key)
+    assert again.labels.is_empty()
+    assert (first.metadata["already"], again.metadata["already"]) == ("0", str(stored.height))
+    assert LabelStore.of(Lake.open(lake)).read().equals(stored)
+    other = [row | {"decision": "healthy", "onset_seq": ""} for row in answers(queue.key, "ann")]
+    changed = review_decisions(lake, [decide(tmp_path / "b.csv", other)], queue.key)
+    assert set(changed.labels["label_version"]) == {"2"}
+    back = review_decisions(lake, [path], queue.key)
+    assert set(back.labels["label_version"]) == {"3"}
+
+
 def test_reviewers_that_disagree_exclude_the_run_and_two_onsets_make_an_interval(
     lake: Path, tmp_path: Path
 ) -> None:
@@ -156,6 +176,11 @@ def test_a_newer_decision_is_a_newer_version(lake: Path, tmp_path: Path) -> None
         ({"reviewer": ""}, "no reviewer"),
         ({"onset_seq": "1e3"}, "onset_seq '1e3'"),
         ({"item": 99}, "item 99"),
+        ({"decision": "healthy"}, "onset_seq beside the decision healthy; accepted: places of incidents"),
+        ({"decision": "unsure", "onset_seq": "", "end_seq": 3}, "end_seq beside the decision unsure"),
+        ({"onset_seq": "", "end_seq": 3}, "end_seq without onset_seq"),
+        ({"onset_seq": 3, "onset_hi_seq": 2}, "places out of order"),
+        ({"onset_seq": 1, "onset_hi_seq": 3, "end_seq": 2}, "places out of order"),
         ({"run_id": "another"}, "not in this queue"),
     ],
 )

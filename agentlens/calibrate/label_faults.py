@@ -9,6 +9,7 @@ import polars as pl
 from agentlens.calibrate.labels import listed, where_listed
 from agentlens.errors import InputError
 from agentlens.model.label import Scope, State
+from agentlens.plural import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ def refuse_overlaps(parts: pl.DataFrame, incidents: pl.DataFrame) -> None:
 def _refuse_unmatched(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
     missing = labels.join(spans, on="run_id", how="anti")["run_id"].unique().sort().to_list()
     if missing:
-        refuse(f"{len(missing):,} runs are not in the data", missing, where_listed(missing, "run_id"))
+        refuse(f"{plural(len(missing), 'run')} not in the data", missing, where_listed(missing, "run_id"))
 
 
 def _refuse_strange_agents(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
@@ -94,7 +95,7 @@ def _refuse_strange_agents(labels: pl.DataFrame, spans: pl.DataFrame) -> None:
     if strange.height:
         there = lanes.filter(pl.col("run_id") == strange["run_id"][0])["lane"].sort().to_list()
         refuse(
-            f"{strange.height:,} agents are not in their run",
+            f"{plural(strange.height, 'agent')} not in the run",
             [f"{_named(agent)} (run {run})" for run, agent in strange.iter_rows()],
             f"no agent, or one of the run: {listed([_named(lane) for lane in there])}",
         )

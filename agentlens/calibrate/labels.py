@@ -56,7 +56,12 @@ def read_labels(path: str | Path) -> pl.DataFrame:
         raise InputError.at(
             str(path), f"cannot be read as {kind}: {what}", accepted=f"a {kind} file of labels"
         ) from None
-    return conform_labels(raw, str(path))
+    found = conform_labels(raw, str(path))
+    if found.is_empty():
+        raise InputError.at(
+            str(path), "holds no label", accepted="a row a label below the names of the columns"
+        )
+    return found
 
 
 def _raw(path: Path, kind: str) -> pl.DataFrame:

@@ -150,8 +150,8 @@ def split_groups(
     times
         ``run_id, started_at, ended_at`` (UTC microseconds); None or nulls mean that order in time is unknown.
     shares
-        Shares of groups, three numbers from 0, the middle one above 0. An explore share of 0 is right for a chain
-        that was fixed beforehand, a test share of 0 where every group is needed to certify.
+        Shares of groups, three numbers from 0 that are 1 together, the middle one above 0. An explore share of 0 is
+        right for a chain that was fixed beforehand, a test share of 0 where every group is needed to certify.
     seed
         For placing by hash; it is recorded.
     embargo_us
@@ -169,8 +169,9 @@ def split_groups(
     A group is placed by its *last* end: with boundaries in time, a group that straddles one starts in the older
     part, and goes there ("straddlers go to explore", or to the older of the two).
     """
-    if len(shares) != len(SPLITS) or not min(shares) >= 0 or not 0 < shares[1] <= sum(shares) < math.inf:
-        accepted = "three shares from 0, the middle one above 0, such as (0.4, 0.4, 0.2)"
+    whole = len(shares) == len(SPLITS) and min(shares) >= 0 and math.isclose(sum(shares), 1, abs_tol=1e-6)
+    if not whole or not shares[1] > 0:
+        accepted = "three shares from 0 that are 1 together, the middle one above 0, such as (0.4, 0.4, 0.2)"
         raise SettingsError.value("shares", tuple(shares), accepted)
     names = groups["task_group"].unique().sort()
     least = sum(share > 0 for share in shares)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentlens.errors import InputError
 from agentlens.lake.report import IngestReport, SourceReport
+from agentlens.plural import plural
 from agentlens.readers import registry
 from agentlens.readers.sql import mapped
 
@@ -101,7 +102,7 @@ def _notes(mine: set[str], manifest: Manifest, settings: Settings) -> Iterator[s
     if runs := max(counts.values(), default=0):
         named = sorted(one.name.rpartition("/")[2] for one in told if counts[one.id])
         yield (
-            f"{runs} runs of one name are told differently by several files, and became one run each "
+            f"{plural(runs, 'run')} of one name told differently by several files became one run each "
             f"({', '.join(named[:4])}{', ...' if len(named) > 4 else ''}); if they are different runs, keep such files "
             "in lakes of their own"
         )
@@ -109,7 +110,7 @@ def _notes(mine: set[str], manifest: Manifest, settings: Settings) -> Iterator[s
     version, key = settings.normaliser.version, settings.normaliser.key.key_id
     old = sum(source.normaliser_version != version for source in others)
     if old:
-        yield f"{old} other sources in the lake were normalised by another version; ingest them again to compare"
+        yield f"{plural(old, 'other source')} in the lake: normalised by another version; ingest them again to compare"
     foreign = sum(source.key_id != key for source in others)
     if foreign:
-        yield f"{foreign} other sources in the lake were digested with another key; they are never compared"
+        yield f"{plural(foreign, 'other source')} in the lake: digested with another key; they are never compared"

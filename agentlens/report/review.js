@@ -9,6 +9,8 @@
   label.append("Reviewer ", who); bar.append(label, save, said);
   document.getElementById("content").prepend(bar);
   const value = (item, name) => {
+    // places belong to an incident; one that was typed before the decision changed is left out
+    if (name.endsWith("_seq") && value(item, "decision") !== "incident") return "";
     const picked = item.querySelector(`[name^="${name}-"]:checked`) || item.querySelector(`input[type=text][name="${name}"]`);
     return picked ? picked.value.trim() : "";
   };

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentlens.plural import plural as plural  # noqa: PLC0414 - where pages look for it
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
@@ -51,15 +53,6 @@ def duration(micros: int | None) -> str:
 def moment(value: datetime | None) -> str:
     """UTC to the second; a dash where the export has no times."""
     return ABSENT if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def plural(value: int, noun: str) -> str:
-    """Return the count with its noun.
-
-    >>> plural(1, "event"), plural(2, "event")
-    ('1 event', '2 events')
-    """
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:

@@ -91,17 +91,18 @@ def show(report: IngestReport, lake: str) -> None:
             for name, count in endings.sort("count", "source", descending=[True, False]).head(6).rows()
         )
         out.print(
-            f"{skipped.height:,} files of no known format left out: {listed} (agentlens formats lists what is known)"
+            f"{plural(skipped.height, 'file')} of no known format left out: {listed} (agentlens formats lists what is "
+            "known)"
         )
     if report.dry_run:
         out.print("Nothing was changed.")
         return
     out.print(
         f"{lake}: {plural(report.runs, 'run')}, {plural(report.events, 'event')}"
-        + (f"; {report.dropped:,} repeated records dropped" if report.dropped else "")
-        + (f"; {report.folded:,} records merged into another's event" if report.folded else "")
+        + (f"; {plural(report.dropped, 'repeated record')} dropped" if report.dropped else "")
+        + (f"; {plural(report.folded, 'record')} merged into another's event" if report.folded else "")
         + (
-            f"; {report.elsewhere:,} records left out that a better export of the same run tells"
+            f"; {plural(report.elsewhere, 'record')} left out that a better export of the same run tells"
             if report.elsewhere
             else ""
         )

@@ -98,13 +98,13 @@ def refuse_unmatched(labels: pl.DataFrame, lake: Lake) -> None:
         The message lists them.
     """
     for column, known, what in (
-        ("run_id", lake.events().select("run_id"), "runs"),
-        ("operation_id", lake.receipts().select("operation_id"), "operations"),
+        ("run_id", lake.events().select("run_id"), "run"),
+        ("operation_id", lake.receipts().select("operation_id"), "operation"),
     ):
         told = labels.select(column).drop_nulls().unique()
         missing = told.join(known.unique().collect(), on=column, how="anti")[column].sort().to_list()
         if missing:
-            said = f"{len(missing):,} {what} are not in the lake: {listed(missing)}"
+            said = f"{plural(len(missing), what)} not in the lake: {listed(missing)}"
             raise InputError.at("labels", said, accepted=where_listed(missing, column))
 
 

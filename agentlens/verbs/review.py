@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agentlens.report.words import plural
 from agentlens.results import page_file
 from agentlens.reviewing import Review, key_beside, review_decisions, review_queue
 from agentlens.verbs.console import console, print_files, print_json, print_table
@@ -53,6 +54,8 @@ def run(args: Namespace) -> int:
 def show(found: Review, *, stored: bool) -> None:
     """Print what became of the decisions, agreement, and what the sample says."""
     out = console()
+    if already := int(found.metadata["already"]):
+        out.print(f"{plural(already, 'label')} there already")
     counts = found.labels.group_by("label").len("runs").sort("label")
     print_table(out, "New labels" if stored else "New labels (not stored)", counts)
     if found.agreement.height:

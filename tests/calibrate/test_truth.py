@@ -146,7 +146,7 @@ def test_onsets_by_time_equal_onsets_by_number():
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"run_id": "zz", "scope": "run", "label": "healthy"}, "1 runs are not in the data: zz"),
+        ({"run_id": "zz", "scope": "run", "label": "healthy"}, "1 run not in the data: zz"),
         (
             {"run_id": "i2", "scope": "interval", "label": "incident", "onset_seq": 99},
             "onset outside the run: i2 (onset_seq 99",
@@ -319,7 +319,7 @@ def test_an_incident_beside_a_healthy_lane_is_in_the_other_lane(agent):
 def test_hostile_ids_in_errors_are_one_line_and_many_are_named():
     """Line feeds and escapes are written out; fifty runs are named and the rest counted."""
     rows = [{"run_id": f"a\nb\x1b[31m{i:02d}", "scope": "run", "label": "healthy"} for i in range(53)]
-    with pytest.raises(InputError, match="53 runs are not in the data") as error:
+    with pytest.raises(InputError, match="53 runs not in the data") as error:
         truth_of(labels(*rows))
     said = str(error.value)
     assert said.isprintable()

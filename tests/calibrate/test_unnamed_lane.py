@@ -60,7 +60,7 @@ def test_an_incident_of_the_unnamed_lane_lies_in_no_other():
 def test_a_run_without_an_unnamed_lane_refuses_the_empty_name():
     """The message names the lanes there are, in quotes where there is no name."""
     named = lanes(lane("m", "abc", agent="A"))
-    with pytest.raises(InputError, match=r'1 agents are not in their run: "" \(run m\); accepted: .*: A$'):
+    with pytest.raises(InputError, match=r'1 agent not in the run: "" \(run m\); accepted: .*: A$'):
         lay(
             labels({**WELL, "agent": ""}),
             sweep([named.lazy()], classes(CELLS)).actions,

@@ -44,7 +44,7 @@ def test_two_models_on_one_benchmark_are_told(tmp_path: Path) -> None:
     folder.mkdir()
     assert not notes(folder, one=runs("look"))
     (note,) = notes(folder, two=runs("find", trials=2))
-    assert note.startswith("2 runs of one name are told differently by several files")
+    assert note.startswith("2 runs of one name told differently by several files became one run each")
     assert "(one.json, two.json)" in note
 
 

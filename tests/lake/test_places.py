@@ -166,7 +166,7 @@ def test_a_named_file_of_no_known_format_is_named(folder, capsys):
     assert [line for line in said.err.splitlines() if "no known format" in line] == said.err.splitlines()
     assert said.err.startswith("left out: asked.csv: no known format")
     assert "asked.csv" in said.out
-    assert "1 files of no known format left out: .txt (1)" in said.out
+    assert "1 file of no known format left out: .txt (1)" in said.out
     assert "notes.txt" not in said.out
     assert main(["ingest", "in", "in/notes.txt", "--into", "lake"]) == 0
     assert capsys.readouterr().err.startswith("left out: in/notes.txt: no known format")

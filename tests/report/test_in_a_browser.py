@@ -13,8 +13,8 @@ import pytest
 
 from agentlens.comparing import compare
 from agentlens.report.blinded import queue_page
+from agentlens.report.decisions import read_decisions
 from agentlens.report.pages import report_page
-from agentlens.reviewing import read_decisions
 from tests.report.browser import Browser, chromium
 from tests.report.drawings import handoffs
 from tests.report.made import events, lane, material
