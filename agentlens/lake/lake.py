@@ -50,6 +50,10 @@ SOURCES = pl.Schema(
 """One row a source, sorted by name."""
 
 
+SEVERAL = 4
+"""Buckets with so many times the rows that a part should have are read last."""
+
+
 @dataclass(frozen=True)
 class Lake:
     """One generation of a lake. It stays readable while the next one is written.
@@ -116,10 +120,13 @@ class Lake:
         """Yield the events in parts of whole runs, each with its number of rows.
 
         A part is as many buckets, one after the other, as hold ``rows`` events together: small ones cost a query
-        each. It is larger only where one bucket alone is.
+        each. It is larger only where one bucket alone is; parts that are several times as large come last, because what
+        they take of the memory is scattered when it is free again, and slows what comes after.
         """
         entries: list[FileEntry] = []
-        for _, bucket in sorted(self.manifest.buckets.items()):
+        numbered = self.manifest.buckets.items()
+        huge = SEVERAL * rows
+        for _, bucket in sorted(numbered, key=lambda one: (one[1].events.rows > huge, one[0])):
             held = sum(entry.rows for entry in entries)
             if entries and held + bucket.events.rows > rows:
                 yield held, scan(self.path, entries, self.event_schema)

@@ -49,6 +49,26 @@ def test_whole_runs_in_one_bucket_in_order(tmp_path):
     assert lake.events().collect().height == 240
 
 
+def test_parts_are_in_the_order_of_buckets_but_for_huge_ones(tmp_path):
+    """Each bucket once, whole; what is far larger than a part comes last, wherever its bucket stands."""
+    rows = [row for run in range(40) for row in run_of(f"r{run}", 3)]
+    put(write(tmp_path / "a.ndjson", *rows), tmp_path / "small")
+    first = min(f"r{run}" for run in range(40) if bucket_of(f"r{run}", 4) == 0)
+    put(write(tmp_path / "b.ndjson", *rows, *run_of(first, 400)), tmp_path / "lake")
+    plain, lake = Lake.open(tmp_path / "small"), Lake.open(tmp_path / "lake")
+
+    def buckets(found, rows):
+        return [
+            sorted({bucket_of(run, 4) for run in part.collect()["run_id"]}) for _, part in found.parts(rows)
+        ]
+
+    assert lake.manifest.bucket_count == 4
+    assert buckets(plain, 1) == [[0], [1], [2], [3]]
+    assert [number for part in buckets(lake, 60) for number in part] == [1, 2, 3, 0]
+    assert [number for part in buckets(lake, 300) for number in part] == [0, 1, 2, 3]
+    assert sum(count for count, _ in lake.parts(60)) == lake.events().collect().height
+
+
 def test_same_source_again_changes_no_byte(tmp_path):
     """A second ingest of an unchanged source leaves every file of the lake as it was."""
     source = write(tmp_path / "a.ndjson", *run_of("r"))
