@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -156,27 +156,33 @@ def once(work: Callable[[], object]) -> tuple[float, float]:
 def growing(measure: Callable[[int, float], Row], full: float) -> Iterator[Row]:
     """Measure at 1x, 4x and 16x, where 16x is ``full``; each row says how much more it took than the smallest.
 
+    The smallest is measured again after each of the others, and the mean of before and after is what they are
+    compared with: the speed of a shared machine changes by a third within minutes.
+
     Parameters
     ----------
     measure
         Takes the multiple and the size, and gives one row.
     """
-    smallest: Row | None = None
-    for times in GROWTH:
-        row = measure(times, full * times / GROWTH[-1])
-        smallest = smallest or row
-        if times > 1:
-            row.ratios.update(_grown(row, smallest))
+    small = full / GROWTH[-1]
+    before = measure(GROWTH[0], small)
+    yield before
+    for times in GROWTH[1:]:
+        row = measure(times, small * times)
+        after = measure(GROWTH[0], small)
+        row.ratios.update(_grown(row, (before, after)))
         yield row
+        before = after
 
 
-def _grown(row: Row, smallest: Row) -> dict[str, float]:
-    pairs = {
-        "time": (row.seconds, smallest.seconds),
-        "processor time": (row.cpu_s, smallest.cpu_s),
-        "peak memory": (row.peak_bytes, smallest.peak_bytes),
-    }
-    return {f"{what}, times that of 1x": of / to for what, (of, to) in pairs.items() if of and to}
+def _grown(row: Row, around: tuple[Row, Row]) -> dict[str, float]:
+    what = {"time": "seconds", "processor time": "cpu_s", "peak memory": "peak_bytes"}
+    found = {}
+    for said, name in what.items():
+        of, *to = (getattr(one, name) for one in (row, *around))
+        if of and all(to):
+            found[f"{said}, times that of 1x"] = of / mean(to)
+    return found
 
 
 def show(row: Row, *, first: bool) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import _measure
-from benchmarks._measure import GROWTH, Row, _grown
+from benchmarks._measure import GROWTH, Row, growing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,12 +66,19 @@ def nothing(told: int):
     return lambda: told
 
 
-def test_growth_is_against_the_smallest_size() -> None:
-    one = Row(part="x", seconds=2.0, cpu_s=4.0, peak_bytes=100)
-    assert _grown(Row(part="x", seconds=30.0, cpu_s=64.0), one) == {
-        "time, times that of 1x": 15.0,
-        "processor time, times that of 1x": 16.0,
-    }
+def test_growth_is_against_the_smallest_size_before_and_after() -> None:
+    """A machine that gets slower in between makes nothing look steeper."""
+    told = iter([(2.0, 4.0), (12.0, 24.0), (4.0, 8.0), (80.0, 160.0), (6.0, 12.0)])
+
+    def measure(times: int, size: float) -> Row:
+        assert size == times * 10
+        seconds, cpu_s = next(told)
+        return Row(part="x", growth=times, seconds=seconds, cpu_s=cpu_s)
+
+    rows = [*growing(measure, 160)]
+    assert [row.growth for row in rows] == [1, 4, 16]
+    assert [row.ratios.get("time, times that of 1x") for row in rows] == [None, 4.0, 16.0]
+    assert rows[2].ratios == {"time, times that of 1x": 16.0, "processor time, times that of 1x": 16.0}
 
 
 def test_an_unknown_benchmark_or_scale_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
