@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from agentlens.errors import InputError, SettingsError
+from agentlens.errors import InputError, LakeError, SettingsError
 from agentlens.lake import manifest as manifests
-from agentlens.lake.folder import aside, opened
+from agentlens.lake.folder import CUT, aside, is_cut, opened
 from agentlens.lake.forgotten import heir, marks_of, without_lost_sources
 from agentlens.lake.manifest import Manifest
 from agentlens.lake.outcome import entry_of, faults_of, refuse_all, told_of
@@ -99,7 +99,10 @@ def ingest(
     settings = Settings(normaliser=normaliser, format=format, sql=mapping)
     found, missing = _expanded(sources, lake)
     if dry_run:
-        manifest = manifests.load(lake) or Manifest()
+        held = manifests.load(lake)
+        if held is None and is_cut(lake):
+            raise LakeError(CUT.format(lake=lake))
+        manifest = held or Manifest()
         planned = _planned(found, missing, manifest, settings)
         return report_of(planned, {}, manifest, settings, dry_run=True)
     with opened(lake) as held:

@@ -253,6 +253,8 @@ def test_copy_without_its_manifest_is_neither_read_nor_written_over(tmp_path, ge
     with pytest.raises(LakeError, match=r"no manifest\.json, as a copy that was cut off"):
         put(tmp_path / "a.ndjson", lake)
     with pytest.raises(LakeError, match=r"no manifest\.json"):
+        put(tmp_path / "a.ndjson", lake, dry_run=True)
+    with pytest.raises(LakeError, match=r"no manifest\.json"):
         Lake.open(lake)
     with pytest.raises(LakeError, match=r"no manifest\.json"):
         agentlens.loops(lake)
