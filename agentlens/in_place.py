@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -49,10 +49,28 @@ def in_place(path: Path) -> Iterator[Path]:
         fresh.unlink(missing_ok=True)
 
 
+@contextmanager
+def together(paths: Iterable[Path]) -> Iterator[dict[Path, Path]]:
+    """Give names to write several files under; once all of them are written they take their places, the first last.
+
+    Raises
+    ------
+    OSError
+        One cannot be written: older ones stay, all of them, and nothing is left of the attempt.
+    """
+    with ExitStack() as held:
+        yield {path: held.enter_context(in_place(path)) for path in paths}
+
+
 def write_text(path: Path, text: str) -> None:
     """Write one text file in UTF-8, whole or not at all; see `in_place`."""
     with in_place(path) as fresh:
-        fresh.write_text(text, encoding="utf-8", newline="\n")
+        put_text(fresh, text)
+
+
+def put_text(fresh: Path, text: str) -> None:
+    """Write text in UTF-8 under a name that `in_place` or `together` gave."""
+    fresh.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _durable(path: Path) -> None:

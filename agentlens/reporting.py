@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,10 @@ import polars as pl
 
 from agentlens.data import Data, Opened, action_kinds, open_data
 from agentlens.errors import InputError
-from agentlens.in_place import write_text
+from agentlens.in_place import put_text, together
 from agentlens.model.event import ACTIONS
 from agentlens.model.select import Selection
-from agentlens.results import page_file, write_table
+from agentlens.results import page_file, put_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class Report:
     metadata: dict[str, str]
 
     def write(self, out: str | Path) -> list[Path]:
-        """Write the page to ``out`` and the tables into the folder ``<name>_tables`` beside it.
+        """Write the page to ``out`` and the tables into the folder ``<name>_tables`` beside it, all of them or none.
 
         Tables that a report before it left there, and that this one does not have, are removed.
 
@@ -57,18 +58,20 @@ class Report:
         folder = page.with_name(f"{page.stem}_tables")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            frames = {folder / f"{name}.parquet": frame for name, frame in sorted(self.tables.items())}
+            with together([page, *frames]) as fresh:
+                put_text(fresh[page], self.html)
+                for path, frame in frames.items():
+                    put_table(frame, fresh[path], self.metadata)
             _remove_older(folder, self.tables)
-            write_text(page, self.html)
-            paths = [page]
-            for name, frame in sorted(self.tables.items()):
-                write_table(frame, path := folder / f"{name}.parquet", self.metadata)
-                paths.append(path)
         except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()  # where it was made for this
             why = error.strerror or type(error).__name__
             raise InputError.at(
                 str(out), f"can not be written ({why})", accepted="a path of a file"
             ) from error
-        return paths
+        return [page, *frames]
 
     def _repr_html_(self) -> str:
         from agentlens.report.words import plural

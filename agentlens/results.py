@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from agentlens.errors import InputError
-from agentlens.in_place import in_place
+from agentlens.in_place import in_place, together
 from agentlens.model.verdict import VERDICTS
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ def page_file(out: str | Path) -> Path:
 def write_table(frame: pl.DataFrame, path: Path, metadata: dict[str, str]) -> None:
     """Write one Parquet table with its metadata; the same frame gives the same bytes."""
     with in_place(path) as fresh:
-        frame.write_parquet(fresh, compression="zstd", metadata=metadata)
+        put_table(frame, fresh, metadata)
+
+
+def put_table(frame: pl.DataFrame, fresh: Path, metadata: dict[str, str]) -> None:
+    """Write a table under a name that `in_place` or `together` gave."""
+    frame.write_parquet(fresh, compression="zstd", metadata=metadata)
 
 
 def shown(name: str, frame: pl.DataFrame, rows: int = 10) -> str:
@@ -68,14 +73,14 @@ class Tables:
         }
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write every table as ``<name>.parquet`` into the folder, which is made if it is not there."""
+        """Write every table as ``<name>.parquet`` into the folder, which is made if it is not there: all or none."""
         out = Path(folder)
         out.mkdir(parents=True, exist_ok=True)
-        paths = []
-        for name, frame in self.tables().items():
-            write_table(frame, path := out / f"{name}.parquet", self.metadata)
-            paths.append(path)
-        return paths
+        frames = {out / f"{name}.parquet": frame for name, frame in self.tables().items()}
+        with together(frames) as fresh:
+            for path, frame in frames.items():
+                put_table(frame, fresh[path], self.metadata)
+        return list(frames)
 
     @classmethod
     def concat(cls, parts: Iterable[Self]) -> Self:

@@ -10,10 +10,10 @@ import polars as pl
 
 from agentlens.data import is_lake
 from agentlens.errors import InputError
-from agentlens.in_place import write_text
+from agentlens.in_place import put_text, together
 from agentlens.model.label import LABELS, Origin, Scope, State
 from agentlens.report.decisions import blank, read_decisions
-from agentlens.results import Tables, page_file, write_table
+from agentlens.results import Tables, page_file, put_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,9 +82,12 @@ class Queue:
             )
         try:
             page.parent.mkdir(parents=True, exist_ok=True)
-            write_text(page, self.html)
-            write_text(table, self.csv)
-            write_table(self.key, key, self.metadata)
+            with together(
+                [page, table, key]
+            ) as fresh:  # a page beside the key of another queue would mislead
+                put_text(fresh[page], self.html)
+                put_text(fresh[table], self.csv)
+                put_table(self.key, fresh[key], self.metadata)
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise InputError.at(

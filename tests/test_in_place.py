@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,9 +11,10 @@ import pytest
 
 from agentlens.calibrate.label_store import LabelStore
 from agentlens.calibrate.labels import conform_labels
-from agentlens.errors import LakeError
+from agentlens.errors import InputError, LakeError
 from agentlens.in_place import in_place, write_text
-from agentlens.results import write_table
+from agentlens.reporting import Report
+from agentlens.results import Tables, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +44,61 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
     assert path.read_text() == "old"
     assert pl.read_parquet(tmp_path / "t.parquet")["a"].to_list() == [1]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["profile.toml", "t.parquet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Tables):
+    """Two tables of one result."""
+
+    first: pl.DataFrame
+    second: pl.DataFrame
+
+
+def test_tables_that_belong_together_are_replaced_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at the second: both old ones stay, and nothing beside them."""
+    old, new = (Pair(first=pl.DataFrame({"a": [n]}), second=pl.DataFrame({"a": [n]})) for n in (1, 2))
+    old.write(tmp_path)
+    real, calls = pl.DataFrame.write_parquet, iter([False, True])
+
+    def second_fails(self: pl.DataFrame, *given: object, **more: object) -> None:
+        full_disk() if next(calls) else real(self, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pl.DataFrame, "write_parquet", second_fails)
+        with pytest.raises(OSError, match="transport error"):
+            new.write(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["first.parquet", "second.parquet"]
+    assert {pl.read_parquet(file)["a"].item() for file in tmp_path.iterdir()} == {1}
+    new.write(tmp_path)
+    assert {pl.read_parquet(file)["a"].item() for file in tmp_path.iterdir()} == {2}
+
+
+def test_a_report_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page, tables and those that only the report before had; a folder that was made for it goes again."""
+    page, folder = tmp_path / "r.html", tmp_path / "r_tables"
+
+    def report(html: str, *names: str) -> Report:
+        return Report(
+            html=html, tables=dict.fromkeys(names, pl.DataFrame({"a": [html]})), metadata={"agentlens": "0"}
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pl.DataFrame, "write_parquet", full_disk)
+        with pytest.raises(InputError, match="can not be written"):
+            report("new", "one").write(page)
+    assert list(tmp_path.iterdir()) == []
+    report("old", "one", "two").write(page)
+    before = {path: path.read_bytes() for path in (page, *folder.iterdir())}
+    with monkeypatch.context() as patch:
+        patch.setattr(pl.DataFrame, "write_parquet", full_disk)
+        with pytest.raises(InputError, match="can not be written"):
+            report("new", "one").write(page)
+    assert {path: path.read_bytes() for path in (page, *folder.iterdir())} == before
+    report("new", "one").write(page)
+    assert page.read_text() == "new"
+    assert [path.name for path in folder.iterdir()] == ["one.parquet"]
 
 
 def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
