@@ -141,6 +141,7 @@ def make_report(
         For data, labels or settings that can not be used.
     """
     from agentlens.api import check_rules
+    from agentlens.calibrate.profile import load_profile
     from agentlens.detect.policies import Policies as PoliciesClass
     from agentlens.merging import distinct_arguments
     from agentlens.report.links import check_link
@@ -157,7 +158,7 @@ def make_report(
     kinds = action_kinds(actions)
     loaded = PoliciesClass.load(Path(policies)) if isinstance(policies, str | Path) else policies
     check_rules(opened, [profile, rule], kinds, loaded, any_version=any_version)
-    told = _profile(profile)
+    told = None if profile is None else load_profile(profile)
     chosen = {"since": since, "until": until, "workflow": workflow, "agent": agent}
     read = {"normaliser": normaliser, "format": format, "sql": sql}
     tell = progress or silent
@@ -226,14 +227,6 @@ def write_report(data: Data, out: str | Path, **settings: Any) -> list[Path]:
     Takes the settings of `make_report` and returns the paths written.
     """
     return make_report(data, **settings).write(out)
-
-
-def _profile(path: str | Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    from agentlens.calibrate.profile import load_profile
-
-    return load_profile(path)
 
 
 def calibration_tables(path: str | Path | None, profile: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
